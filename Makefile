@@ -10,9 +10,10 @@ CARGO     := cargo
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
-GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-reading -p lro-mcp -p lro-document
+GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-reading -p lro-mcp -p lro-document -p lro-http
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
-	-p lro-reader -p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory
+	-p lro-reader -p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory \
+	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory
 HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-host -p lro-rmcp -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
@@ -49,8 +50,14 @@ demo: ready ## Offload real data and ask about it, by command and between a real
 test-data: ## Install the packages whose data, servers and clients the tests use
 	@sh tests/tools/set-up.sh $(TARGET)/test-data
 
+# What the tests put components into, and a server that is a component.
+.PHONY: wasmtime
+wasmtime: setup
+	@$(CARGO) build --locked --release --manifest-path tests/wasmtime/Cargo.toml --target-dir $(TARGET)
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-server
+
 .PHONY: test
-test: ready ## Run all tests
+test: ready wasmtime ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
 	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
@@ -109,17 +116,17 @@ lint: setup ## Check formatting, spelling, lints and documentation
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
 	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
-	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_reader lro_adapter lro_bridge lro_results_memory lro_results_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_reader lro_adapter lro_bridge lro_results_memory lro_results_directory lro_middleware lro_forward lro_store_memory lro_store_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
 	@$(CARGO) clean
-	@rm -rf wit/deps wit/adapter/deps
+	@rm -rf wit/deps wit/adapter/deps wit/http/deps

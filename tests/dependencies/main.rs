@@ -21,7 +21,7 @@ const LICENSES: [&str; 8] =
     ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Crates that the command contains in several versions, and which of its dependencies is behind the others.
-const DUPLICATES: [(&str, &str); 11] = [
+const DUPLICATES: [(&str, &str); 16] = [
     ("base64", "metrics-exporter-prometheus, and so we, use 0.22"),
     ("cpufeatures", "chacha20 uses 0.3, and sha2 0.2"),
     ("embedded-io", "postcard offers its users both"),
@@ -33,6 +33,11 @@ const DUPLICATES: [(&str, &str); 11] = [
     ("rand_chacha", "for rand"),
     ("rand_core", "for rand"),
     ("syn", "macros of wasmtime and tracing use 2"),
+    ("thiserror", "wac-graph uses 1"),
+    ("thiserror-impl", "for thiserror"),
+    ("wasm-encoder", "wac-graph uses 0.258, wasmtime and we 0.254"),
+    ("wasm-metadata", "for wac-graph"),
+    ("wasmparser", "wac-graph uses 0.258, wasmtime and we 0.254"),
 ];
 
 /// What cargo knows of the workspace and its dependencies.

@@ -43,6 +43,7 @@ mod replies;
 mod resources;
 mod schemas;
 mod scripted;
+mod served;
 mod server_tasks;
 mod servers;
 mod sessions;

@@ -12,12 +12,13 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::{GzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
-use lro_tests::{rounds, target, workspace};
+use lro_tests::{component, rounds, target, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::faults::{Gate, new_mark, tool_call};
 use crate::http::{Exchange, Reply, Session};
+use crate::served::{Served, edge};
 use crate::support::{Environment, path_text, python};
 
 /// What the policy takes out.
@@ -879,6 +880,20 @@ fn nothing_goes_past_from_http_over_http() {
     let gate = Gate::proxy(&flags, &url, &Environment::new());
     let session = Session { url: gate.url.clone(), id: String::new(), token: String::new() };
     through_http(&session, &cases, |case| case.wanted);
+}
+
+// HTTP on both sides, through the gateway that is a component. It asks for answers that are not compressed.
+#[test]
+fn nothing_goes_past_a_component() {
+    let cases = all();
+    let upstream = serve(&cases);
+    let variables = [("LRO_UPSTREAM", upstream.as_str()), ("LRO_SETTINGS", r#"{"failure":"closed"}"#)];
+    let gate = Served::start(&edge(&component("lro_redact.wasm")), &variables);
+    let session = Session { url: gate.url.clone(), id: String::new(), token: String::new() };
+    through_http(&session, &cases, |case| match (case.wrap.encoding, case.wanted) {
+        (Encoding::Gzip, Wanted::Visible) => Wanted::Error("gzip"),
+        (_, wanted) => wanted,
+    });
 }
 
 // A bomb is an error that names the limit, and the gateway goes on.

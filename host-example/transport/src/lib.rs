@@ -13,14 +13,16 @@ mod isolation;
 mod lines;
 mod pool;
 mod spool;
-mod sse;
 
 pub use child::{LOG_BYTES_DEFAULT, Launch, ServerProcess, write_line};
 pub use isolation::{Isolation, ServerUser, enter};
 pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX, widen_pipe};
+pub use lro_http::Event;
 pub use pool::{Permit, Pool};
 pub use spool::{
     DISK_BYTES_DEFAULT, DiskBudget, MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Share, Spool,
     SpoolError,
 };
-pub use sse::{Event, EventReader};
+
+/// Splits an event stream into events, each kept as any message is.
+pub type EventReader = lro_http::EventReader<Spool>;

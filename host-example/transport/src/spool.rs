@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
+use lro_http::Buffer;
 use memmap2::Mmap;
 
 use super::{Permit, Pool};
@@ -213,6 +214,27 @@ struct Mapped {
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
         &self.map
+    }
+}
+
+impl Buffer for Spool {
+    type Limits = Arc<MessageLimits>;
+    type Error = SpoolError;
+
+    fn new(limits: &Self::Limits) -> Self {
+        Self::new(Arc::clone(limits))
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
+        self.push(bytes)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn finish(self) -> Result<Bytes, SpoolError> {
+        self.finish()
     }
 }
 

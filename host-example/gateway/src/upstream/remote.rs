@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
-use lro_transport::{Event, EventReader, Spool, SpoolError};
+use lro_transport::{EventReader, Spool, SpoolError};
 use parking_lot::{Mutex, MutexGuard};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -20,7 +20,7 @@ use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, encoded};
 use crate::session::{ErrorPage, Session};
 use crate::translate::{Steps, Translator};
-use crate::upstream::content::{self, BodyKind, Content, ContentError};
+use crate::upstream::content::{self, BodyKind, Content, ContentError, HeaderError};
 use crate::upstream::link::Receive;
 use crate::upstream::retry;
 
@@ -366,7 +366,7 @@ impl<R: Receive + 'static> Inner<R> {
     async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<bool, ExchangeError> {
         let status = response.status();
         let retry = retry::note(status, response.headers());
-        let content = Content::of(response.headers())?;
+        let content = content::of_headers(response.headers())?;
         if content.is_stream {
             let (last, answered) = self.events(content, response, id).await?;
             return match (last, id) {
@@ -374,7 +374,7 @@ impl<R: Receive + 'static> Inner<R> {
                 _ => Ok(answered),
             };
         }
-        let mut chunks = content.chunks(response);
+        let mut chunks = content::chunks(content, response);
         let mut spool = Spool::new(Arc::clone(&self.session.rules.limits));
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk?;
@@ -385,7 +385,7 @@ impl<R: Receive + 'static> Inner<R> {
             return Ok(false);
         }
         if content::classify(&body) == BodyKind::Wide {
-            return Err(ContentError::Charset("utf-16".to_owned()).into());
+            return Err(ContentError::from(HeaderError::Charset("utf-16".to_owned())).into());
         }
         let message = Message::read(body.clone());
         match (message.fault(), message.kind()) {
@@ -439,7 +439,7 @@ impl<R: Receive + 'static> Inner<R> {
         response: Response,
         id: Option<&Id>,
     ) -> Result<(Option<String>, bool), ExchangeError> {
-        let mut chunks = content.chunks(response);
+        let mut chunks = content::chunks(content, response);
         let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
         let (mut events, mut last, mut answered) = (Vec::new(), None, false);
         while let Some(chunk) = chunks.next().await {
@@ -459,7 +459,7 @@ impl<R: Receive + 'static> Inner<R> {
         }
         // The blank line after the last event may be missing.
         let rest = reader.finish().ok().flatten();
-        let event = rest.and_then(|rest| Event::of_rest(&rest, &self.session.rules.limits).ok());
+        let event = rest.and_then(|rest| EventReader::event_of_rest(&rest, &self.session.rules.limits).ok());
         let data = event.and_then(|event| event.data());
         if let Some(data) = data.filter(|data| Message::read(data.clone()).fault().is_none()) {
             answered |= self.receive(data, id);
@@ -475,7 +475,7 @@ impl<R: Receive + 'static> Inner<R> {
             if !response.status().is_success() {
                 return Ok(false);
             }
-            let content = Content::of(response.headers())?;
+            let content = content::of_headers(response.headers())?;
             let (read, answered) = self.events(content, response, Some(id)).await?;
             if answered {
                 return Ok(true);
@@ -507,7 +507,7 @@ impl<R: Receive + 'static> Inner<R> {
                 if !response.status().is_success() {
                     break;
                 }
-                let Ok(content) = Content::of(response.headers()) else { break };
+                let Ok(content) = content::of_headers(response.headers()) else { break };
                 let read = inner.events(content, response, None).await.ok();
                 last = read.and_then(|(read, _)| read).or(last);
                 tokio::time::sleep(RECONNECT_DELAY).await;

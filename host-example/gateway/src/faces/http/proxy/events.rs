@@ -104,7 +104,7 @@ impl EventStream {
     /// Handles the end of the stream. A client that can resume the stream gets no error.
     async fn end(&mut self) {
         let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
-        let event = rest.as_ref().and_then(|rest| Event::of_rest(rest, &self.session.rules.limits).ok());
+        let event = rest.as_ref().and_then(|rest| EventReader::event_of_rest(rest, &self.session.rules.limits).ok());
         let replaced = match &event {
             Some(event) => self.replacement(event).await,
             None => Some(Vec::new()),

@@ -40,7 +40,7 @@ use crate::listener::guard::{self, Refusal, json};
 use crate::listener::shares::Holder;
 use crate::session::{FromClient, Session, SessionOwner, is_of_outputs_revision};
 use crate::tenants::rules::Rules;
-use crate::upstream::content::{Chunks, Content};
+use crate::upstream::content::{self, Chunks, Content};
 use crate::upstream::{Endpoint, Upstream};
 
 /// HTTP methods forwarded besides POST.
@@ -334,7 +334,7 @@ impl Proxy {
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
         let (status, mut headers) = (response.status(), self.response_headers(response.headers()));
-        let (content, rules) = (Content::of(response.headers()), &session.rules);
+        let (content, rules) = (content::of_headers(response.headers()), &session.rules);
         // If nothing may be changed, nothing needs decoding.
         let is_read =
             matches!(&content, Ok(content) if !content.is_compressed && (content.is_stream || rules.enabled()));
@@ -346,7 +346,7 @@ impl Proxy {
             Err(_) if response.content_length() == Some(0) => Content { is_stream: false, is_compressed: false },
             Err(error) => return failed(&session, request_info.id, &error.to_string()),
         };
-        let chunks = content.chunks(response);
+        let chunks = content::chunks(content, response);
         if content.is_compressed {
             BODY_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
         }

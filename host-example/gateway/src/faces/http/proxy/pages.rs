@@ -14,7 +14,7 @@ use super::Proxy;
 use crate::headers::{METHOD, NAME, encoded};
 use crate::listener::body;
 use crate::session::{SendOwn, Session};
-use crate::upstream::content::Content;
+use crate::upstream::content;
 use crate::upstream::{Endpoint, retry};
 
 /// How often a request is checked for whether its answer is still awaited.
@@ -95,8 +95,8 @@ async fn read(session: &Arc<Session>, id: &Id, response: reqwest::Response) -> R
     if !retry.is_empty() {
         return Err(format!("{retry}the server answered with HTTP status {status}"));
     }
-    let content = Content::of(response.headers()).map_err(|error| error.to_string())?;
-    let mut chunks = content.chunks(response);
+    let content = content::of_headers(response.headers()).map_err(|error| error.to_string())?;
+    let mut chunks = content::chunks(content, response);
     if !content.is_stream {
         let message = Message::read(body::collect(chunks, limits).await.map_err(|error| error.to_string())?);
         let answers = message.kind() == Kind::Response && message.id().as_ref() == Some(id);

@@ -13,7 +13,7 @@ use super::{BODY_HEADERS, RequestInfo};
 use crate::listener::body::{self, BodyError};
 use crate::listener::guard::{self, Refusal, json};
 use crate::session::{ErrorPage, FromServer, Session, batch_of};
-use crate::upstream::content::{self, BodyKind, ContentError};
+use crate::upstream::content::{self, BodyKind, HeaderError};
 
 /// Forwards a response unchanged.
 pub(super) fn pass_through(
@@ -38,7 +38,7 @@ pub(super) async fn of_body(
     let decided = match (content::classify(&bytes), message.fault()) {
         _ if session.rules.audits() => session.server_message_async(message).await,
         (BodyKind::Wide, _) => {
-            return failed(session, request_info.id, &ContentError::Charset("utf-16".to_owned()).to_string());
+            return failed(session, request_info.id, &HeaderError::Charset("utf-16".to_owned()).to_string());
         }
         (BodyKind::Events, _) => {
             return failed(session, request_info.id, "the server sent an event stream with another content type");

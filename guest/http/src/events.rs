@@ -1,13 +1,10 @@
 //! Server-sent events: parses a `text/event-stream` as defined by the WHATWG HTML standard.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::{iter, mem};
 
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
-
-use super::{MessageLimits, Spool, SpoolError};
 
 /// A stream may begin with it; it is not part of the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -32,13 +29,39 @@ pub struct Event {
     line_break_bytes: usize,
 }
 
+/// Where bytes are collected until they are a whole event.
+pub trait Buffer: Sized {
+    /// What bounds it.
+    type Limits: Clone;
+    /// Why bytes cannot be collected.
+    type Error;
+
+    /// An empty one.
+    fn new(limits: &Self::Limits) -> Self;
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// When they do not fit. Nothing more is pushed then.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool;
+
+    /// The bytes.
+    ///
+    /// # Errors
+    /// When they cannot be had back.
+    fn finish(self) -> Result<Bytes, Self::Error>;
+}
+
 /// Splits an event stream into events. Every byte belongs to one, or to the rest that [`EventReader::finish`] returns.
 ///
-/// The bytes of the current event are collected in a [`Spool`].
+/// The bytes of the current event are collected in a [`Buffer`].
 #[derive(Debug)]
-pub struct EventReader {
-    limits: Arc<MessageLimits>,
-    spool: Spool,
+pub struct EventReader<B: Buffer> {
+    limits: B::Limits,
+    buffer: B,
     position: LinePosition,
     /// Rest of the byte order mark that may still follow.
     mark: &'static [u8],
@@ -58,11 +81,11 @@ enum LinePosition {
     AfterReturn,
 }
 
-impl EventReader {
+impl<B: Buffer> EventReader<B> {
     /// Creates a reader for a new stream.
-    pub fn new(limits: Arc<MessageLimits>) -> Self {
+    pub fn new(limits: B::Limits) -> Self {
         Self {
-            spool: Spool::new(Arc::clone(&limits)),
+            buffer: B::new(&limits),
             limits,
             position: LinePosition::Start,
             mark: BYTE_ORDER_MARK,
@@ -78,7 +101,7 @@ impl EventReader {
     ///
     /// # Errors
     /// When an event cannot be stored. The reader then ignores all further input.
-    pub fn push(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), SpoolError> {
+    pub fn push(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), B::Error> {
         if self.has_failed {
             return Ok(());
         }
@@ -91,14 +114,26 @@ impl EventReader {
     ///
     /// # Errors
     /// When they cannot be stored.
-    pub fn finish(self) -> Result<Option<Bytes>, SpoolError> {
-        if self.has_failed || self.spool.is_empty() {
+    pub fn finish(self) -> Result<Option<Bytes>, B::Error> {
+        if self.has_failed || self.buffer.is_empty() {
             return Ok(None);
         }
-        self.spool.finish().map(Some)
+        self.buffer.finish().map(Some)
     }
 
-    fn read(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), SpoolError> {
+    /// Parses the incomplete end of a stream, as returned by [`EventReader::finish`], as an event, as some clients do.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    pub fn event_of_rest(rest: &Bytes, limits: &B::Limits) -> Result<Event, B::Error> {
+        let mut buffer = B::new(limits);
+        buffer.push(rest)?;
+        buffer.push(b"\n\n")?;
+        let mark_bytes = if rest.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        Event::read::<B>(buffer.finish()?, mark_bytes, limits)
+    }
+
+    fn read(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), B::Error> {
         let mut rest = self.skip_mark(chunk)?;
         let mut end = 0;
         while let Some(next) = rest.get(end..).filter(|next| !next.is_empty()) {
@@ -106,19 +141,19 @@ impl EventReader {
             end += bytes;
             if closes {
                 let (last, others) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-                self.spool.push(last)?;
+                self.buffer.push(last)?;
                 events.push(self.close()?);
                 (rest, end) = (others, 0);
             }
         }
-        self.spool.push(rest)
+        self.buffer.push(rest)
     }
 
     /// Consumes a byte order mark, or a part of it. Returns the rest.
-    fn skip_mark<'a>(&mut self, chunk: &'a [u8]) -> Result<&'a [u8], SpoolError> {
+    fn skip_mark<'a>(&mut self, chunk: &'a [u8]) -> Result<&'a [u8], B::Error> {
         let bytes = iter::zip(self.mark, chunk).take_while(|(one, other)| one == other).count();
         let (mark, rest) = chunk.split_at_checked(bytes).unwrap_or((chunk, &[]));
-        self.spool.push(mark)?;
+        self.buffer.push(mark)?;
         self.mark_bytes += bytes;
         self.mark = self.mark.get(bytes..).unwrap_or_default();
         if !self.mark.is_empty() && !rest.is_empty() {
@@ -151,17 +186,17 @@ impl EventReader {
         }
     }
 
-    fn close(&mut self) -> Result<Event, SpoolError> {
+    fn close(&mut self) -> Result<Event, B::Error> {
         self.position = LinePosition::Start;
-        let spool = mem::replace(&mut self.spool, Spool::new(Arc::clone(&self.limits)));
-        Event::read(spool.finish()?, mem::take(&mut self.mark_bytes), &self.limits)
+        let buffer = mem::replace(&mut self.buffer, B::new(&self.limits));
+        Event::read::<B>(buffer.finish()?, mem::take(&mut self.mark_bytes), &self.limits)
     }
 }
 
 impl Event {
     /// Parses the lines from `start` on; the last is blank.
-    fn read(raw: Bytes, start: usize, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
-        let (mut data, mut before) = (Pieces::of(&raw, limits), Pieces::of(&raw, limits));
+    fn read<B: Buffer>(raw: Bytes, start: usize, limits: &B::Limits) -> Result<Self, B::Error> {
+        let (mut data, mut before) = (Pieces::<B>::of(&raw, limits), Pieces::<B>::of(&raw, limits));
         let (mut name, mut id) = (0..0, None);
         let (mut data_lines, mut has_braces_beside) = (0, false);
         let (mut line, mut blank) = (start, 0..0);
@@ -195,18 +230,6 @@ impl Event {
         };
         let (data, before) = (data.finish()?, before.finish()?);
         Ok(Self { raw, data, data_lines, has_braces_beside, name, id, before, after, line_break_bytes })
-    }
-
-    /// Parses the incomplete end of a stream, as returned by [`EventReader::finish`], as an event, as some clients do.
-    ///
-    /// # Errors
-    /// When it cannot be stored.
-    pub fn of_rest(rest: &Bytes, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
-        let mut spool = Spool::new(Arc::clone(limits));
-        spool.push(rest)?;
-        spool.push(b"\n\n")?;
-        let mark_bytes = if rest.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-        Self::read(spool.finish()?, mark_bytes, limits)
     }
 
     /// Number of data lines.
@@ -265,25 +288,25 @@ impl Event {
 }
 
 /// Concatenates parts of a text. Adjacent parts are not copied.
-struct Pieces<'a> {
+struct Pieces<'a, B: Buffer> {
     text: &'a Bytes,
-    limits: &'a Arc<MessageLimits>,
+    limits: &'a B::Limits,
     range: Range<usize>,
-    spool: Option<Spool>,
+    joined: Option<B>,
 }
 
-impl<'a> Pieces<'a> {
-    fn of(text: &'a Bytes, limits: &'a Arc<MessageLimits>) -> Self {
-        Self { text, limits, range: 0..0, spool: None }
+impl<'a, B: Buffer> Pieces<'a, B> {
+    fn of(text: &'a Bytes, limits: &'a B::Limits) -> Self {
+        Self { text, limits, range: 0..0, joined: None }
     }
 
     /// Appends a part of the text.
-    fn add(&mut self, range: Range<usize>) -> Result<(), SpoolError> {
+    fn add(&mut self, range: Range<usize>) -> Result<(), B::Error> {
         if range.is_empty() {
             return Ok(());
         }
         let is_first = self.range.is_empty();
-        if self.spool.is_some() || !is_first && self.range.end != range.start {
+        if self.joined.is_some() || !is_first && self.range.end != range.start {
             return self.push(self.text.get(range).unwrap_or_default());
         }
         self.range = if is_first { range } else { self.range.start..range.end };
@@ -291,17 +314,17 @@ impl<'a> Pieces<'a> {
     }
 
     /// Appends other bytes.
-    fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
-        if let Some(spool) = &mut self.spool {
-            return spool.push(bytes);
+    fn push(&mut self, bytes: &[u8]) -> Result<(), B::Error> {
+        if let Some(joined) = &mut self.joined {
+            return joined.push(bytes);
         }
-        let spool = self.spool.insert(Spool::new(Arc::clone(self.limits)));
-        spool.push(self.text.get(self.range.clone()).unwrap_or_default())?;
-        spool.push(bytes)
+        let joined = self.joined.insert(B::new(self.limits));
+        joined.push(self.text.get(self.range.clone()).unwrap_or_default())?;
+        joined.push(bytes)
     }
 
-    fn finish(self) -> Result<Bytes, SpoolError> {
-        self.spool.map_or_else(|| Ok(self.text.slice(self.range)), Spool::finish)
+    fn finish(self) -> Result<Bytes, B::Error> {
+        self.joined.map_or_else(|| Ok(self.text.slice(self.range)), B::finish)
     }
 }
 

@@ -1,0 +1,97 @@
+//! Composes a filter, as [`compose`](crate::compose::compose) makes it, into a component that handles HTTP.
+//!
+//! ```text
+//!  wasi:http/handler ◄── middleware ──► wasi:http/handler ◄── a server, or what forwards to one
+//!                         │      │
+//!      lro:adapter/filter ▼      ▼ lro:http/store
+//!                      filter  store
+//!                         └──────► wasi:filesystem/preopens, where files are in a directory
+//! ```
+
+use wac_graph::types::Package;
+use wac_graph::{CompositionGraph, EncodeOptions, NodeId};
+
+use crate::compose::{FILTER, Files};
+
+/// The component between a client and a server: `guest/middleware`.
+pub const MIDDLEWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_middleware.wasm"));
+
+/// The component that forwards requests to one server elsewhere: `guest/forward`.
+pub const FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_forward.wasm"));
+
+const STORE_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_memory.wasm"));
+const STORE_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_directory.wasm"));
+
+const STORE: &str = "lro:http/store@0.1.0";
+const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
+
+/// What the composed component exports, and imports where nothing is behind it.
+pub const HANDLER: &str = "wasi:http/handler@0.3.0";
+
+/// Why components cannot be composed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MiddlewareError(String);
+
+/// Puts a filter, composed with the same `files`, into the middleware, and `server` behind it: a component that exports [`HANDLER`].
+/// Without one, the middleware imports the handler behind it, and its host composes it further.
+///
+/// With [`Files::Directory`], an offload becomes the directory `TENANT/ID` in the one that the host preopens.
+///
+/// # Errors
+/// [`MiddlewareError`].
+pub fn middleware(filter: &[u8], files: Files, server: Option<&[u8]>) -> Result<Vec<u8>, MiddlewareError> {
+    let mut composition = Composition(CompositionGraph::new());
+    let middleware = composition.instance("lro:middleware", MIDDLEWARE)?;
+    let filter = composition.instance("lro:filter", filter)?;
+    let store = match files {
+        Files::Memory => composition.instance("lro:store", STORE_MEMORY)?,
+        Files::Directory => {
+            let store = composition.instance("lro:store", STORE_DIRECTORY)?;
+            composition.connect(store, filter, PREOPENS)?;
+            store
+        }
+    };
+    composition.connect(filter, middleware, FILTER)?;
+    composition.connect(store, middleware, STORE)?;
+    if let Some(server) = server {
+        let server = composition.instance("lro:server", server)?;
+        composition.connect(server, middleware, HANDLER)?;
+    }
+    composition.finish(middleware)
+}
+
+/// A component under construction.
+struct Composition(CompositionGraph);
+
+impl Composition {
+    fn instance(&mut self, name: &str, component: &[u8]) -> Result<NodeId, MiddlewareError> {
+        let package = Package::from_bytes(name, None, component, self.0.types_mut()).map_err(|error| told(&*error))?;
+        let package = self.0.register_package(package).map_err(|error| told(&error))?;
+        Ok(self.0.instantiate(package))
+    }
+
+    /// Gives one instance what another exports.
+    fn connect(&mut self, from: NodeId, to: NodeId, interface: &str) -> Result<(), MiddlewareError> {
+        let export = self.export_of(from, interface)?;
+        self.0.set_instantiation_argument(to, interface, export).map_err(|error| told(&error))
+    }
+
+    fn export_of(&mut self, instance: NodeId, interface: &str) -> Result<NodeId, MiddlewareError> {
+        self.0
+            .alias_instance_export(instance, interface)
+            .map_err(|_| MiddlewareError(format!("the component does not export `{interface}`")))
+    }
+
+    fn finish(mut self, middleware: NodeId) -> Result<Vec<u8>, MiddlewareError> {
+        let handler = self.export_of(middleware, HANDLER)?;
+        self.0.export(handler, HANDLER).map_err(|error| told(&error))?;
+        self.0.encode(EncodeOptions::default()).map_err(|error| told(&error))
+    }
+}
+
+/// An error with its causes.
+fn told(error: &dyn std::error::Error) -> MiddlewareError {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    MiddlewareError(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+}
