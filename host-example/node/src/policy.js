@@ -4,37 +4,38 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { bounded } from "./bounds.js";
+import { HOLDING_MEMORIES, bounded } from "./bounds.js";
 import { Threads } from "./threads.js";
 
 /** Least milliseconds for what is not bounded by the limit of a call: a thread may have to be started. */
 const CHECK_MS = 10_000;
 
 /**
- * Reads and compiles a policy: the URL of its module, its core modules by name, and the digest of both. All of it is read once,
- * so that a folder may change while its policy runs.
+ * Reads and compiles a policy, or another component with that `name`: the URL of its module, its core modules by name, and the
+ * digest of both. All of it is read once, so that a folder may change while its policy runs.
  */
-export async function load(folder, limits, sha256) {
-    const names = (await readdir(folder).catch(() => [])).filter((name) => /^policy\..*(js|wasm)$/.test(name)).sort();
-    if (!names.includes("policy.js")) {
+export async function load(folder, limits, { name = "policy", holding = HOLDING_MEMORIES, sha256 } = {}) {
+    const isPart = (file) => file.startsWith(`${name}.`) && /(js|wasm)$/.test(file);
+    const names = (await readdir(folder).catch(() => [])).filter(isPart).sort();
+    if (!names.includes(`${name}.js`)) {
         throw new Error(
-            `no policy in ${folder}: build the default one with \`make packages\`, ` +
+            `no ${name} in ${folder}: build the default one with \`make packages\`, ` +
                 "or your own with `node build.js POLICY.wasm FOLDER`",
         );
     }
     const files = new Map();
-    for (const name of names) {
-        files.set(name, await readFile(join(folder, name)));
+    for (const file of names) {
+        files.set(file, await readFile(join(folder, file)));
     }
     const digest = digestOf(files);
     if (sha256 !== undefined && digest !== String(sha256).toLowerCase()) {
         throw new Error(`the policy in ${folder} has the digest ${digest}, not ${sha256}`);
     }
     const modules = {};
-    for (const [name, bytes] of bounded(files, limits)) {
-        modules[name] = await WebAssembly.compile(bytes);
+    for (const [module, bytes] of bounded(files, limits, holding)) {
+        modules[module] = await WebAssembly.compile(bytes);
     }
-    const url = `data:text/javascript;base64,${files.get("policy.js").toString("base64")}`;
+    const url = `data:text/javascript;base64,${files.get(`${name}.js`).toString("base64")}`;
     return { url, modules, digest };
 }
 
@@ -124,7 +125,7 @@ export class Policy {
     }
 
     async #load(folder, sha256) {
-        const loaded = { ...(await load(folder, this.#limits, sha256)), limits: this.#limits };
+        const loaded = { ...(await load(folder, this.#limits, { sha256 })), limits: this.#limits };
         try {
             const check = { name: "check", args: ["{}"] };
             await this.#threads.run(loaded, check, [], this.#patience());
