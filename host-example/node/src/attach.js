@@ -41,6 +41,9 @@ export function attach(filter, server, abilities) {
             throw new Error(`the server has a handler of ${method} already: ${way}`, { cause });
         }
     }
+    if (own.length > 0) {
+        protocol.registerCapabilities({ tools: {}, resources: {} });
+    }
     const set = protocol.setRequestHandler.bind(protocol);
     protocol.setRequestHandler = (method, ...others) => {
         // Version 1 of the SDK names the method in a schema.
@@ -53,7 +56,6 @@ export function attach(filter, server, abilities) {
         return set(method, ...others, changed);
     };
     if (own.length > 0) {
-        protocol.registerCapabilities({ tools: {}, resources: {} });
         answerAlone(protocol, changes);
         instruct(protocol);
     }
