@@ -24,8 +24,8 @@ const NOTHING = {
 };
 
 /**
- * Filters the answers of a server, an `McpServer` or its `Server`, whose tools are registered later. Without `abilities` it has all
- * own tools, and readers that do not come over HTTP also have a shell.
+ * Filters the answers of a server, an `McpServer` or its `Server`, whose tools are registered later. Without `abilities` it has
+ * all own tools, and readers that do not come over HTTP also have a shell.
  */
 export function attach(filter, server, abilities) {
     const protocol = server.server ?? server;
