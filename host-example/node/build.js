@@ -3,8 +3,8 @@
  * Puts a policy into a composed component, and transpiles it: node build.js [POLICY.wasm [FOLDER]]
  *
  * Without arguments, takes the default policy from cargo's target directory, and `component/`, where the component that reads
- * offloads goes too. `new Filter({ policy: FOLDER })` takes any other. `make packages` puts the composed components into `component/`, one for each version of the
- * contract.
+ * offloads goes too. `new Filter({ policy: FOLDER })` takes any other. `make packages` puts the composed components into
+ * `component/`, one for each version of the contract.
  */
 
 import { readFile } from "node:fs/promises";
