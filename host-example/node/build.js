@@ -2,9 +2,9 @@
 /**
  * Puts a policy into a composed component, and transpiles it: node build.js [POLICY.wasm [FOLDER]]
  *
- * Without arguments, takes the default policy from cargo's target directory, and `component/`. `new Filter({ policy:
- * FOLDER })` takes any other. `make packages` puts the composed components into `component/`, one for each version of the
- * contract.
+ * Without arguments, takes the default policy from cargo's target directory, and `component/`, where the component that reads
+ * offloads goes too. `new Filter({ policy: FOLDER })` takes any other. `make packages` puts the composed components into
+ * `component/`, one for each version of the contract.
  */
 
 import { readFile } from "node:fs/promises";
@@ -20,11 +20,14 @@ const POLICY_EXPORT = "lro:filter/lro-filter";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const target = process.env.CARGO_TARGET_DIR ?? join(here, "../../target");
-const [source = join(target, "wasm32-unknown-unknown/component/lro_policy.wasm"), folder = join(here, "component")] =
-    process.argv.slice(2);
+const built = join(target, "wasm32-unknown-unknown/component");
+const [source = join(built, "lro_policy.wasm"), folder = join(here, "component")] = process.argv.slice(2);
 
 try {
     await build(await bytesOf(source), folder);
+    if (process.argv.length === 2) {
+        await transpiled(await bytesOf(join(built, "lro_reader.wasm")), folder, "reader");
+    }
     console.log(`${source} is in ${resolve(folder)}`);
 } catch (error) {
     console.error(error.message);

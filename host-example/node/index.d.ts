@@ -19,6 +19,18 @@ export interface Call {
     query?: unknown;
     /** The tenant of the result. Default: `default`. */
     tenant?: string;
+    /** Abilities of whoever reads this descriptor. Default: those of the filter. */
+    abilities?: Abilities;
+}
+
+/** What the reader of a descriptor can use; guidance and recipes name only these. */
+export interface Abilities {
+    /** A shell on the same disk. */
+    shell?: boolean;
+    /** The tool `lro_extract`. */
+    extractTool?: boolean;
+    /** The tool `lro_read`. */
+    readTool?: boolean;
 }
 
 /** A section to be written. */
@@ -81,11 +93,11 @@ export interface Settings {
     custom?: unknown;
 }
 
-/** Limits of one result. */
+/** Limits of one result, and of one question. */
 export interface Limits {
     /** Milliseconds from the start of the call until its thread is ended. Default: 30,000. */
     wallTimeMs?: number;
-    /** Bytes of linear memory of the policy, in whole pages of 64 KiB. Default: 64 MiB. */
+    /** Bytes of linear memory of the policy, or of a question, in whole pages of 64 KiB. Default: 64 MiB. */
     memoryBytes?: number;
     /**
      * Bytes of linear memory of each of the two components around the policy, which hold the result and its files: two to
@@ -100,7 +112,7 @@ export interface Limits {
     writtenBytes?: number;
     /** Files created. Default: 256. */
     files?: number;
-    /** Files and listings held open at the same time, the directory included. Default: 64. */
+    /** Files and listings held open at the same time, the directory included; files that a question has open. Default: 64. */
     openFiles?: number;
     /** Bytes of the name of a file. Default: 128. */
     nameBytes?: number;
@@ -132,10 +144,13 @@ export interface Options extends Settings {
      * `truncate` always truncates; `closed` answers with an error. Default: `open`.
      */
     failure?: "open" | "truncate" | "closed";
-    /** Threads in which policies run. Default: 2, or 1 on a machine with one core. */
+    /** Threads in which policies run, and as many in which questions do. Default: 2, or 1 on a machine with one core. */
     threads?: number;
-    /** Abilities of the reader of a descriptor; guidance and recipes name only these. Default: `{ shell: true }`. */
-    abilities?: { shell?: boolean; extractTool?: boolean; readTool?: boolean };
+    /**
+     * Abilities of the readers of descriptors, and so the tools that `attach` adds. Default: both tools for a server with
+     * `attach`, and the shell except over HTTP; for `apply` alone the shell.
+     */
+    abilities?: Abilities;
     /** Limits of a call. */
     limits?: Limits;
 }
@@ -156,9 +171,26 @@ export class Filter {
 
     /**
      * Filters the results of all tools of a server of the TypeScript SDK, an `McpServer` or its `Server`, and widens their output
-     * schemas in `tools/list`; returns the server. Throws when tools are registered already.
+     * schemas in `tools/list`; returns the server. Adds the tools `lro_extract` and `lro_read`, instructions about them, and the
+     * resources `lro://HANDLE/SECTION`, about the offloads of the tenant `default`: see `abilities`. Throws when tools are
+     * registered already, and resources, where it adds some.
      */
     attach<Server extends object>(server: Server): Server;
+
+    /**
+     * The result of a call of `lro_extract` or `lro_read`, for servers without the SDK. What cannot be answered is an error of the
+     * tool. Throws a `ReadError` for an unknown tool. The default of `tenant` is `default`.
+     */
+    callTool(tool: string, args?: object, options?: { tenant?: string }): Promise<ToolResult>;
+
+    /**
+     * The result of `resources/read`; `undefined` if the URI is not one of a section. `isModern` adds what the protocol has from
+     * 2026-07-28 on. Throws a `ReadError` when there is no such section. The default of `tenant` is `default`.
+     */
+    readResource(
+        uri: string,
+        options?: { tenant?: string; isModern?: boolean },
+    ): Promise<{ contents: unknown[]; [member: string]: unknown } | undefined>;
 
     /**
      * Uses another policy, a folder that `build.js` transpiled, for the results from now on, and returns its digest. A result
@@ -171,6 +203,20 @@ export class Filter {
     /** Ends the threads. They do not keep the process alive. */
     close(): Promise<void>;
 }
+
+/** A protocol error of a request to read: its `code` is that of JSON-RPC. */
+export class ReadError extends Error {
+    readonly code: number;
+}
+
+/** The definitions of `lro_extract` and `lro_read`, as in `tools/list`. */
+export const TOOLS: { name: string; title: string; description: string; inputSchema: object; [member: string]: unknown }[];
+
+/** Instructions about both tools for the model. */
+export const GUIDANCE: string;
+
+/** The template of the resources, as in `resources/templates/list`. */
+export const TEMPLATE: { uriTemplate: string; name: string; title: string; description: string; [member: string]: unknown };
 
 /**
  * The output schema, a JSON Schema, of a tool whose results are filtered: its own results, descriptors and truncated

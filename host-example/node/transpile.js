@@ -1,11 +1,14 @@
-/** Makes of a composed component, from `lro compose`, a folder that `new Filter({ policy: FOLDER })` and the edge load. */
+/**
+ * Makes of a composed component, from `lro compose`, a folder that `new Filter({ policy: FOLDER })` and the edge load; and the
+ * same of the component that reads offloads.
+ */
 
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { transpile } from "@bytecodealliance/jco";
 
-/** What is changed in the output of jco. */
+/** What is changed in the output of jco for a policy. */
 const CHANGES = [
     // A result may be UTF-8 too: a large one is then copied once, and not measured, encoded and copied.
     [
@@ -24,10 +27,10 @@ const CHANGES = [
     ],
 ];
 
-/** Transpiles the bytes of a composed component into a folder, in the place of what is there. */
-export async function transpiled(component, folder) {
+/** Transpiles the bytes of a component into a folder, in the place of what is there under its name. */
+export async function transpiled(component, folder, name = "policy") {
     const options = {
-        name: "policy",
+        name,
         instantiation: { tag: "sync" },
         noTypescript: true,
         wasiShim: false,
@@ -35,16 +38,18 @@ export async function transpiled(component, folder) {
         multiMemory: true,
     };
     const { files } = await transpile(component, options);
-    files["policy.js"] = CHANGES.reduce(changed, new TextDecoder().decode(files["policy.js"]));
+    if (name === "policy") {
+        files["policy.js"] = CHANGES.reduce(changed, new TextDecoder().decode(files["policy.js"]));
+    }
     await mkdir(folder, { recursive: true });
-    for (const name of await readdir(folder)) {
-        if (/^policy\..*(js|wasm)$/.test(name)) {
-            await rm(join(folder, name));
+    for (const file of await readdir(folder)) {
+        if (file.startsWith(`${name}.`) && /(js|wasm)$/.test(file)) {
+            await rm(join(folder, file));
         }
     }
     await writeFile(join(folder, "package.json"), '{ "type": "module" }\n');
-    for (const [name, bytes] of Object.entries(files).filter(([name]) => !name.endsWith(".d.ts"))) {
-        await writeFile(join(folder, name), bytes);
+    for (const [file, bytes] of Object.entries(files).filter(([file]) => !file.endsWith(".d.ts"))) {
+        await writeFile(join(folder, file), bytes);
     }
 }
 

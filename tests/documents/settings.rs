@@ -13,7 +13,7 @@ const PAGE: &str = "host-example/docs/reference/settings.md";
 const BEGIN: &str = "<!-- settings: begin -->\n";
 const END: &str = "<!-- settings: end -->\n";
 const PYTHON: &str = "host-example/python/lro_filter/defaults.json";
-const READING: &str = "host-example/python/lro_filter/reading.json";
+const READING: [&str; 2] = ["host-example/python/lro_filter/reading.json", "host-example/node/src/reading.json"];
 const NODE: &str = "host-example/node/src/defaults.js";
 const NODE_TYPES: &str = "host-example/node/index.d.ts";
 
@@ -172,10 +172,13 @@ fn the_package_for_python_has_the_defaults_of_the_host() {
 
 // A client does not wait for the component to be compiled before it sees what there is.
 #[test]
-fn the_package_for_python_has_the_tools_of_the_host() {
+fn the_packages_for_python_and_node_have_the_tools_of_the_host() {
     let template: Value = serde_json::from_str(mcp::TEMPLATE).unwrap();
     let all = json!({"tools": mcp::definitions(), "guidance": mcp::guidance(), "template": template});
-    compare(READING, &(serde_json::to_string_pretty(&all).unwrap() + "\n"));
+    let expected = serde_json::to_string_pretty(&all).unwrap() + "\n";
+    for path in READING {
+        compare(path, &expected);
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-// Calls the tool of the example server, prints the reply, and reads the file behind it: node examples/client.js
-// DIRECTORY
+// Calls the tool of the example server, prints the reply, reads the file behind it, and asks about it: node
+// examples/client.js DIRECTORY
 
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -16,10 +16,14 @@ for (const count of [3, 20_000]) {
     // The client checks the structured content against the tool's output schema.
     const result = await client.callTool({ name: "readings", arguments: { count } });
     console.log(`${count} readings:`, result.content[0].text, "\n");
-    const { offloaded, files } = result.structuredContent;
+    const { offloaded, handle, files } = result.structuredContent;
     if (offloaded) {
         const [header, first, second] = readFileSync(files.readings, "utf8").split("\n");
         console.log([files.readings, header.trim(), first, second, "…"].join("\n"));
+        // So does a client that has no shell.
+        const question = { handle, section: "readings", where: "value > 99", count: true };
+        const answer = await client.callTool({ name: "lro_extract", arguments: question });
+        console.log("over 99:", answer.structuredContent.results[0].count);
     }
 }
 await client.close();

@@ -7,21 +7,21 @@ const TABLE_SECTION = 4;
 const MEMORY_SECTION = 5;
 const REFERENCES = [0x70, 0x6f];
 
-/** The components around a policy come first: the one that holds result and files, and the adapter. */
-const HOLDING_MEMORIES = 2;
+/** Memories of the components around a policy, which come first: the one that holds result and files, and the adapter. */
+export const HOLDING_MEMORIES = 2;
 
 /** Memories of the others: of the policy, and of the bridge before one of the contract 0.1.0. */
 const POLICY_MEMORIES_MAX = 2;
 
 /**
- * The core modules among the files `[name, bytes]` of a transpiled component, with limits on their memories and tables. Throws
- * when a module requires more at its start.
+ * The core modules among the files `[name, bytes]` of a transpiled component, with limits on their memories and tables; the first
+ * `holding` memories have the limit `heldBytes`. Throws when a module requires more at its start.
  */
-export function bounded(files, limits) {
+export function bounded(files, limits, holding = HOLDING_MEMORIES) {
     let memories = 0;
     const memory = () => {
         memories += 1;
-        const isHolding = memories <= HOLDING_MEMORIES;
+        const isHolding = memories <= holding;
         return isHolding
             ? { most: Math.floor(limits.heldBytes / PAGE_BYTES), name: "held-bytes" }
             : { most: Math.floor(limits.memoryBytes / PAGE_BYTES), name: "memory-bytes" };
@@ -32,7 +32,7 @@ export function bounded(files, limits) {
     const modules = [...files].filter(([name]) => name.endsWith(".wasm"));
     modules.sort((one, other) => numberOf(one) - numberOf(other));
     const found = modules.map(([name, bytes]) => [name, limited(bytes, memory, table)]);
-    const ofPolicy = memories - HOLDING_MEMORIES;
+    const ofPolicy = memories - holding;
     if (ofPolicy > POLICY_MEMORIES_MAX) {
         throw new Error(`the policy has ${ofPolicy} memories, more than ${POLICY_MEMORIES_MAX}`);
     }

@@ -64,7 +64,10 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
         }
         return { answer: filter[name](...args), files };
     } catch (error) {
-        throw failure(error, memories, limits, isWriting);
+        if (Object.hasOwn(error, "payload")) {
+            throw invalid(error.payload);
+        }
+        throw failure(error, limits, isWriting, () => used(memories, limits));
     }
 }
 
@@ -80,12 +83,10 @@ export function* pieces(files, { name, bytes }) {
     }
 }
 
-function failure(error, memories, limits, wrote) {
+/** Why a call failed; `memory` says how much of it was used. */
+export function failure(error, limits, wrote, memory) {
     if (error instanceof CallError) {
         return error;
-    }
-    if (Object.hasOwn(error, "payload")) {
-        return invalid(error.payload);
     }
     if (limits.fuel !== undefined && String(error.stack).includes(EXHAUSTED)) {
         return new CallError(`executed more than ${limits.fuel} instructions (limit fuel)`, wrote);
@@ -95,15 +96,19 @@ function failure(error, memories, limits, wrote) {
     }
     const message = oneLine(String(error.message));
     if (error instanceof WebAssembly.RuntimeError) {
-        const used = (held) => {
-            const sizes = memories.map(({ memory, isHolding }) => (isHolding === held ? memory.buffer.byteLength : 0));
-            return Math.max(0, ...sizes);
-        };
-        const own = `${used(false)} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`;
-        const held = `${used(true)} of ${limits.heldBytes} around it (limit held-bytes)`;
-        return new CallError(`failed: ${message}, with ${own} and ${held}`, wrote);
+        return new CallError(`failed: ${message}, with ${memory()}`, wrote);
     }
     return new CallError(`failed: ${message}`, wrote);
+}
+
+/** How much memory a policy and the components around it used. */
+function used(memories, limits) {
+    const most = (held) => {
+        const sizes = memories.map(({ memory, isHolding }) => (isHolding === held ? memory.buffer.byteLength : 0));
+        return Math.max(0, ...sizes);
+    };
+    const own = `${most(false)} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`;
+    return `${own} and ${most(true)} of ${limits.heldBytes} around it (limit held-bytes)`;
 }
 
 /** The error of an invalid request, which names a setting as options do. */

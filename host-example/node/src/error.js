@@ -5,3 +5,11 @@ export class CallError extends Error {
         this.wrote = wrote;
     }
 }
+
+/** A protocol error of a request to read, with its code of JSON-RPC. */
+export class ReadError extends Error {
+    constructor(code, message) {
+        super(message);
+        this.code = code;
+    }
+}

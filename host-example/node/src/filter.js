@@ -8,11 +8,11 @@ import { DEFAULTS } from "./defaults.js";
 import { CallError } from "./error.js";
 import { LIMITS, withLimits } from "./limits.js";
 import { Policy } from "./policy.js";
-import { checkNames, expect, requestOf, settingsJson } from "./settings.js";
+import { Reader } from "./reader.js";
+import { DEFAULT_TENANT, checkAbilities, expect, requestOf, settingsJson } from "./settings.js";
 import { Store } from "./store.js";
 import { ulid } from "./ulid.js";
 
-const ABILITIES = ["shell", "extractTool", "readTool"];
 const THREADS_MAX = 2;
 
 const ENCODER = new TextEncoder();
@@ -31,6 +31,7 @@ export class Filter {
     #swapped = Promise.resolve();
     #isClosed = false;
     #store;
+    #reader;
 
     constructor(options = {}) {
         const {
@@ -40,7 +41,7 @@ export class Filter {
             ttlSeconds = DEFAULTS.ttlSeconds,
             quotaFile = DEFAULTS.quotaFile,
             quotaTenant = DEFAULTS.quotaTenant,
-            abilities = { shell: true },
+            abilities,
             threads = Math.min(THREADS_MAX, cpus().length),
             limits,
             ...settings
@@ -49,7 +50,7 @@ export class Filter {
         for (const [name, value] of Object.entries({ ttlSeconds, quotaFile, quotaTenant, threads })) {
             expect(Number.isSafeInteger(value) && value >= 1, name, "a whole number of at least 1", value);
         }
-        checkNames(abilities, ABILITIES, "abilities");
+        checkAbilities(abilities);
         this.#limits = limits === undefined ? LIMITS : withLimits(limits);
         this.#settings = settingsJson(settings, this.#limits);
         checkSettings(this.#settings);
@@ -58,6 +59,7 @@ export class Filter {
         this.#threads = threads;
         this.#policy = new Policy(resolve(policy), threads, this.#limits, sha256);
         this.#store = Store.open(resolve(directory), { timeToLiveMs: ttlSeconds * 1000, quotaFile, quotaTenant });
+        this.#reader = new Reader(threads, this.#limits, warn);
         // `apply` reports the error.
         this.#store.then(sweep, () => {});
     }
@@ -84,8 +86,18 @@ export class Filter {
 
     /** Filters the tools of a server of the TypeScript SDK that are registered from now on; returns the server. */
     attach(server) {
-        attach(this, server);
+        attach(this, server, this.#abilities);
         return server;
+    }
+
+    /** The result of a call of `lro_extract` or `lro_read`. */
+    async callTool(tool, args, { tenant = DEFAULT_TENANT } = {}) {
+        return this.#reader.call(this.#store, tenant, tool, args);
+    }
+
+    /** The result of `resources/read` of a section; `undefined` for the URI of anything else. */
+    async readResource(uri, { tenant = DEFAULT_TENANT, isModern = false } = {}) {
+        return this.#reader.resource(this.#store, tenant, uri, isModern);
     }
 
     /**
@@ -122,7 +134,8 @@ export class Filter {
     async #reply(call, text, store, policy) {
         const id = ulid();
         const shownPath = store.path(call.tenant, id);
-        const request = { ...call, id, shownPath, abilities: this.#abilities, settings: this.#settings };
+        const abilities = call.abilities ?? this.#abilities ?? { shell: true };
+        const request = { ...call, id, shownPath, abilities, settings: this.#settings };
         let failure;
         try {
             const reply = await policy.filter(request, ENCODER.encode(text), store.staging(call.tenant, id));
@@ -151,7 +164,7 @@ export class Filter {
     /** Ends the threads. Running calls fail; files stay until they expire. */
     async close() {
         this.#isClosed = true;
-        await Promise.all([this.#policy, ...this.#retiring].map((policy) => policy.close()));
+        await Promise.all([this.#policy, ...this.#retiring, this.#reader].map((running) => running.close()));
     }
 }
 

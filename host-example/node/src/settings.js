@@ -1,5 +1,8 @@
 /** Settings and calls as the composed component takes them. It checks them: `wit/adapter/filter.wit`. */
 
+/** The tenant of whoever names none. */
+export const DEFAULT_TENANT = "default";
+
 /** The settings as JSON, from options with their names in camelCase, and the limits that the component keeps. */
 export function settingsJson(given, { writtenBytes, files, openFiles, nameBytes }) {
     const { custom, sections, ...others } = given;
@@ -12,15 +15,21 @@ export function settingsJson(given, { writtenBytes, files, openFiles, nameBytes 
     return JSON.stringify(spelled(settings));
 }
 
-/** The members of a request that a call has: `{ tool, session?, query?, tenant? }`. */
+/** The members of a request that a call has: `{ tool, session?, query?, tenant?, abilities? }`. */
 export function requestOf(call) {
-    checkNames(call, ["tool", "session", "query", "tenant"], "call");
-    const { tool, session, query, tenant = "default" } = call;
+    checkNames(call, ["tool", "session", "query", "tenant", "abilities"], "call");
+    const { tool, session, query, tenant = DEFAULT_TENANT, abilities } = call;
+    checkAbilities(abilities, "call.abilities");
     expect(typeof tool === "string", "call.tool", "the name of the tool", tool);
     for (const [name, value] of Object.entries({ session, tenant })) {
         expect(value === undefined || typeof value === "string", `call.${name}`, "a text", value);
     }
-    return { tool, session, query: jsonText(query), tenant };
+    return { tool, session, query: jsonText(query), tenant, abilities };
+}
+
+/** Throws when abilities have an unknown name. */
+export function checkAbilities(abilities = {}, what = "abilities") {
+    checkNames(abilities, ["shell", "extractTool", "readTool"], what);
 }
 
 /** Throws when an object has a member with an unknown name. */

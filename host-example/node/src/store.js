@@ -3,20 +3,24 @@
  * The layout is that of the lro-filter host, which may use the same root.
  */
 
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { mkdir, open, readFile, readdir, realpath, rename, rm, stat } from "node:fs/promises";
+import { link, lstat, mkdir, open, readFile, readdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { getuid } from "node:process";
 
 import { CallError } from "./error.js";
-import { isUlid, timeOf } from "./ulid.js";
+import { isUlid, timeOf, ulid } from "./ulid.js";
 
 const STAGING = ".staging-";
 const REMOVING = ".removing-";
 
 /** File with an offload's own time to live, in seconds. */
 const TIME_TO_LIVE = ".ttl-seconds";
+
+/** File with the key that signs cursors, which all processes that use the root share. */
+const CURSOR_KEY = ".cursor-key";
+const CURSOR_KEY_BYTES = 32;
 
 /** Most bytes of the name of a tenant's directory. */
 const TENANT_BYTES_MAX = 64;
@@ -62,6 +66,42 @@ export class Store {
     /** Absolute path of an offload while it is written, beside the published ones. */
     staging(tenant, id) {
         return join(this.#root, safeName(tenant), `${STAGING}${id}`);
+    }
+
+    /** The `path` of an offload, and when it `expires`, in milliseconds since 1970; `undefined` if it is not there. */
+    async find(tenant, id) {
+        const path = this.path(tenant, id);
+        const found = isUlid(id) ? await lstat(path).catch(() => undefined) : undefined;
+        if (!found?.isDirectory()) {
+            return undefined;
+        }
+        const expires = timeOf(id) + (await this.#timeToLive(path));
+        return { path, expires: Math.min(expires, Number.MAX_SAFE_INTEGER) };
+    }
+
+    /** The key that signs cursors, made by the first who needs it. Throws when others have access to it. */
+    async cursorKey() {
+        const path = join(this.#root, CURSOR_KEY);
+        try {
+            return await keyIn(path);
+        } catch (error) {
+            if (error.code !== "ENOENT") {
+                throw error;
+            }
+        }
+        // It appears with all its bytes, and another process may be as far.
+        const made = join(this.#root, `.new-${ulid()}.tmp`);
+        await writeFile(made, randomBytes(CURSOR_KEY_BYTES), { flag: "wx", mode: 0o600 });
+        try {
+            await link(made, path);
+        } catch (error) {
+            if (error.code !== "EEXIST") {
+                throw error;
+            }
+        } finally {
+            await rm(made, { force: true });
+        }
+        return keyIn(path);
     }
 
     /** Syncs the files of an offload to the disk, makes room for them, and publishes them. Throws when a quota is exceeded. */
@@ -174,6 +214,19 @@ function safeName(text) {
     const kept = [...text].map((character) => (/[A-Za-z0-9_-]/.test(character) ? character : "_"));
     const digest = createHash("sha256").update(text).digest("hex").slice(0, 8);
     return `${kept.slice(0, TENANT_BYTES_MAX - 9).join("")}-${digest}`;
+}
+
+async function keyIn(path) {
+    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+        const { mode, size } = await file.stat();
+        if ((mode & 0o077) !== 0 || size !== CURSOR_KEY_BYTES) {
+            throw new Error(`${path}: others have access to it, or it has not ${CURSOR_KEY_BYTES} bytes: remove it`);
+        }
+        return await file.readFile();
+    } finally {
+        await file.close();
+    }
 }
 
 async function sync(path) {

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 
 import { called, pieces } from "./component.js";
-import { CallError } from "./error.js";
+import { serve } from "./jobs.js";
 
 const { url, modules, limits } = workerData;
 const { instantiate } = await import(url);
@@ -45,13 +45,4 @@ function write(path, pieces) {
     }
 }
 
-parentPort.on("message", (job) => {
-    try {
-        parentPort.postMessage({ answer: answered(job) });
-    } catch (error) {
-        const isInvalid = error instanceof TypeError;
-        // Messages of other errors contain the path of the directory.
-        const code = error instanceof CallError || isInvalid ? undefined : (error.code ?? "error");
-        parentPort.postMessage({ error: { message: error.message, wrote: error.wrote, isInvalid, code } });
-    }
-});
+serve(answered);

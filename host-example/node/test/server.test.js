@@ -123,4 +123,5 @@ test("the example client runs as the README says", () => {
     const output = execFileSync(process.execPath, [`${EXAMPLES}client.js`, freshPath()], { encoding: "utf8" });
     assert.match(output, /^20000 readings: \{"offloaded":true,/m);
     assert.match(output, /^\{"id":1,"sensor":"sensor-1","value":91\.9\}$/m);
+    assert.match(output, /^over 99: 180$/m);
 });

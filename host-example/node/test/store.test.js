@@ -1,16 +1,33 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+    chmodSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { Store } from "../src/store.js";
-import { ulid } from "../src/ulid.js";
+import { timeOf, ulid } from "../src/ulid.js";
 import { filterFor, freshPath, recordsResult } from "./support.js";
 
 const CALL = { tool: "search" };
 const LIMITS = { timeToLiveMs: 60_000, quotaFile: 2 ** 30, quotaTenant: 2 ** 32 };
+
+test("an offload is found with the end of its time, and a link is none", async () => {
+    const store = await Store.open(freshPath(), LIMITS);
+    const [own, lasting, link] = [ulid(), ulid(), ulid()];
+    for (const id of [own, lasting]) {
+        mkdirSync(store.path("a", id), { recursive: true, mode: 0o700 });
+    }
+    writeFileSync(join(store.path("a", lasting), ".ttl-seconds"), "600\n");
+    symlinkSync(store.path("a", own), store.path("a", link));
+    assert.deepEqual(await store.find("a", own), { path: store.path("a", own), expires: timeOf(own) + 60_000 });
+    assert.equal((await store.find("a", lasting)).expires, timeOf(lasting) + 600_000);
+    for (const [tenant, id] of [["a", link], ["a", ulid()], ["b", own], ["a", `../a/${own}`], ["a", ""]]) {
+        assert.equal(await store.find(tenant, id), undefined);
+    }
+});
 
 test("files are gone when they have expired, and what a crash left too", async () => {
     const root = freshPath();

@@ -1,7 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 
@@ -51,4 +54,18 @@ export function recordsResult(count) {
     const records = Array.from({ length: count }, (_, id) => ({ id, name: `näme ${id}`, score: (id % 100) / 8 }));
     const structuredContent = { records, total: count };
     return { content: [{ type: "text", text: JSON.stringify(structuredContent, null, 2) }], structuredContent };
+}
+
+/** Serves what a function of `Request` answers, over HTTP until the end of the test; returns the URL. */
+export async function served(test, answer) {
+    const server = createServer(async (request, response) => {
+        const { method, headers, url } = request;
+        const body = method === "POST" ? Readable.toWeb(request) : undefined;
+        const reply = await answer(new Request(`http://127.0.0.1${url}`, { method, headers, body, duplex: "half" }));
+        response.writeHead(reply.status, Object.fromEntries(reply.headers));
+        await pipeline(reply.body ?? [], response);
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    test.after(() => server.close().closeAllConnections());
+    return new URL(`http://127.0.0.1:${server.address().port}/mcp`);
 }

@@ -1,0 +1,108 @@
+/**
+ * What the component that reads offloads sees of the disk, as `wasi:filesystem`: directories under names, and the files in them.
+ * There is nothing else to reach: no links, no directories in directories, and no writing.
+ */
+
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+
+/** Without waiting for a writer, should a file be a pipe. */
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** Most bytes of one read. */
+const READ_BYTES = 1024 ** 2;
+
+/** Names in a directory, without `.` and `..`. */
+const NAME = /^(?!\.{1,2}$)[^/\0]+$/;
+
+/** Codes of errors by those of Node; any other is `io`. */
+const CODES = { ENOENT: "no-entry", ELOOP: "loop", EACCES: "access", EMFILE: "quota", ENFILE: "quota", EISDIR: "is-directory" };
+
+/** What a descriptor cannot do throws `not-permitted`. */
+class Descriptor {
+    openAt() {
+        throw "not-permitted";
+    }
+
+    read() {
+        throw "not-permitted";
+    }
+}
+
+class Directory extends Descriptor {
+    #path;
+    #files;
+    #filesMax;
+
+    constructor(path, files, filesMax) {
+        super();
+        this.#path = path;
+        this.#files = files;
+        this.#filesMax = filesMax;
+    }
+
+    openAt(_pathFlags, name, openFlags, { write, mutateDirectory }) {
+        if (write || mutateDirectory || Object.values(openFlags).includes(true)) {
+            throw "read-only";
+        }
+        if (!NAME.test(name)) {
+            throw "not-permitted";
+        }
+        if (this.#files.size >= this.#filesMax) {
+            throw "quota";
+        }
+        return new File(attempt(() => openSync(join(this.#path, name), FLAGS)), this.#files);
+    }
+}
+
+class File extends Descriptor {
+    #number;
+    #files;
+
+    constructor(number, files) {
+        super();
+        this.#number = number;
+        this.#files = files;
+        files.add(this);
+        if (!attempt(() => fstatSync(number).isFile())) {
+            this[Symbol.dispose]();
+            throw "not-permitted";
+        }
+    }
+
+    read(length, offset) {
+        const bytes = Buffer.allocUnsafe(Number(length < READ_BYTES ? length : BigInt(READ_BYTES)));
+        const count = attempt(() => readSync(this.#number, bytes, 0, bytes.length, offset));
+        return [bytes.subarray(0, count), count < bytes.length];
+    }
+
+    [Symbol.dispose]() {
+        if (this.#files.delete(this)) {
+            closeSync(this.#number);
+        }
+    }
+}
+
+/**
+ * Calls `use` with what a component from jco imports, to read the directories `[name, path]` with at most so many files open;
+ * closes them at the end.
+ */
+export function withDirectories(directories, filesMax, use) {
+    const files = new Set();
+    const getDirectories = () => directories.map(([name, path]) => [new Directory(path, files, filesMax), name]);
+    try {
+        return use({ "wasi:filesystem/preopens": { getDirectories }, "wasi:filesystem/types": { Descriptor } });
+    } finally {
+        for (const file of files) {
+            file[Symbol.dispose]();
+        }
+    }
+}
+
+function attempt(action) {
+    try {
+        return action();
+    } catch (error) {
+        throw CODES[error.code] ?? "io";
+    }
+}
