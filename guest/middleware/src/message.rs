@@ -110,6 +110,8 @@ impl Exchange {
             _ if message.result().is_none() => return Decided::Pass,
             Some(Wanted::Call(call)) => self.call(message, &call),
             Some(Wanted::Task) if !looks_like_tool_result(message) => self.task(message, &["result", "result"]),
+            // What answers no request of these may answer a call: streams are resumed in other requests.
+            None => self.call(message, &Call::default()),
             // Clients may read an answer to anything as the result of a call.
             _ if looks_like_tool_result(message) => self.call(message, &Call::default()),
             Some(Wanted::Tools) => self.tools(message),
