@@ -281,7 +281,8 @@ fn a_component_keeps_files_in_a_directory() {
     let preopened = format!("{directory}::/");
     let gate = Served::with(&component, &[("LRO_SHOWN_DIR", &directory)], &["-S", "cli", "--dir", &preopened]);
     let handles: Vec<String> = std::thread::scope(|scope| {
-        let ask = |id: u64| descriptor(&ask(&gate.url, &records(id, MANY + id, id % 2 == 0)).answer()["result"]);
+        let ask =
+            |id: u64| descriptor(&ask(&gate.url, &records(id, MANY + id, id.is_multiple_of(2))).answer()["result"]);
         let threads: Vec<_> = (1..9).map(|id| scope.spawn(move || (id, ask(id)))).collect();
         let of = |(id, descriptor): (u64, Value)| {
             let file = Path::new(descriptor["files"]["items"].as_str().unwrap()).to_owned();
