@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{LazyLock, mpsc};
 
+use lro_handler::{FORWARD, middleware};
 use lro_host::compose::{Files, compose};
-use lro_host::middleware::{FORWARD, middleware};
 use lro_host::policy::DEFAULT_POLICY;
 use lro_meter::metered;
 use lro_tests::{component, imports, target};

@@ -31,6 +31,18 @@ pub const ADAPTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_adapter
 /// The component before policies of the contract 0.1.0: `guest/bridge`.
 pub const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_bridge.wasm"));
 
+/// The component between a client and a server over HTTP: `guest/middleware`.
+pub const MIDDLEWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_middleware.wasm"));
+
+/// The component that forwards requests to one server elsewhere: `guest/forward`.
+pub const FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_forward.wasm"));
+
+/// What publishes the files of a filter that has them in memory, for [`MIDDLEWARE`]: `guest/store-memory`.
+pub const STORE_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_memory.wasm"));
+
+/// What publishes the files of a filter that has them in a directory, for [`MIDDLEWARE`]: `guest/store-directory`.
+pub const STORE_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_directory.wasm"));
+
 const RESULTS_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_results_memory.wasm"));
 const RESULTS_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_results_directory.wasm"));
 

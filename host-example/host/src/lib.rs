@@ -45,7 +45,6 @@
 //! | [`read`] | pages of an offload, signed cursors | `store` |
 //! | [`extract`] | queries over an offload | `policy`, `store` |
 //! | [`compose`] | a policy and what a host does around it, as one component for any runtime | nothing |
-//! | [`middleware`] | that component as one that handles HTTP | compose |
 //! | [`settings`] | the policy settings of a tool, the failure mode | nothing |
 //! | [`policy`] | loads policies: checks, compiles, caches, swaps, parks | `sandbox`, `store` |
 //! | [`store`] | offload directories: staging, publishing, expiry, quotas | nothing |
@@ -66,7 +65,6 @@ pub mod faults;
 pub mod filter;
 pub mod job;
 pub mod mcp;
-pub mod middleware;
 pub mod policy;
 pub mod read;
 pub mod sandbox;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use lro_handler::{FORWARD, HANDLER, middleware};
 use lro_host::compose::{self, FILES, FILTER, compose};
-use lro_host::middleware::{FORWARD, HANDLER, middleware};
 use lro_meter::metered;
 
 use crate::exit::Exit;

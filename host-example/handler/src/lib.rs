@@ -1,4 +1,4 @@
-//! Composes a filter, as [`compose`](crate::compose::compose) makes it, into a component that handles HTTP.
+//! Composes a filter, as [`compose`](lro_host::compose::compose) makes it, into a component that handles HTTP.
 //!
 //! ```text
 //!  wasi:http/handler ◄── middleware ──► wasi:http/handler ◄── a server, or what forwards to one
@@ -8,19 +8,10 @@
 //!                         └──────► wasi:filesystem/preopens, where files are in a directory
 //! ```
 
+pub use lro_host::compose::FORWARD;
+use lro_host::compose::{FILTER, Files, MIDDLEWARE, STORE_DIRECTORY, STORE_MEMORY};
 use wac_graph::types::Package;
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId};
-
-use crate::compose::{FILTER, Files};
-
-/// The component between a client and a server: `guest/middleware`.
-pub const MIDDLEWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_middleware.wasm"));
-
-/// The component that forwards requests to one server elsewhere: `guest/forward`.
-pub const FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_forward.wasm"));
-
-const STORE_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_memory.wasm"));
-const STORE_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_directory.wasm"));
 
 const STORE: &str = "lro:http/store@0.1.0";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
