@@ -10,10 +10,12 @@ use lro_host::store::{Store, StoreConfig, Ulid};
 use lro_tests::{TENANT, always, component, extractor, filter, offloaded, request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wasmtime::component::{Component, Linker, ResourceTable};
-use wasmtime::{Engine, Store as Instances};
+use wasmtime::Store as Instances;
+use wasmtime::component::{Component, Linker};
+use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::filesystem::FsPerms;
-use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use crate::support::{ENGINE, State};
 
 mod bindings {
     wasmtime::component::bindgen!({
@@ -32,21 +34,8 @@ use bindings::exports::lro::adapter::reading::{self, Caller};
 
 const RECORDS: usize = 4_000;
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
-
 /// Compiled once for all tests.
 static READER: LazyLock<Component> = LazyLock::new(|| Component::new(&ENGINE, component("lro_reader.wasm")).unwrap());
-
-struct State {
-    table: ResourceTable,
-    wasi: WasiCtx,
-}
-
-impl WasiView for State {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
-}
 
 /// Offloads of every kind, the tools of the host over them, and the component.
 struct Desk {
@@ -95,8 +84,7 @@ impl Desk {
             let path = self.root.path().join(TENANT).join(handle);
             wasi.preopened_dir(path, handle, FsPerms::ReadOnly).unwrap();
         }
-        let state = State { table: ResourceTable::new(), wasi: wasi.build() };
-        let mut instances = Instances::new(&ENGINE, state);
+        let mut instances = Instances::new(&ENGINE, State::new(&mut wasi));
         let instance = bindings::Reading::instantiate(&mut instances, &READER, &linker).unwrap();
         ask(&mut instances, instance.lro_adapter_reading())
     }

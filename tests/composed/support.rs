@@ -37,7 +37,7 @@ pub(crate) use bindings::exports::lro::adapter::filter::{Abilities, Error, Outco
 /// The id of every offload: each is in a directory of its own.
 pub(crate) const ID: &str = "01M8490HTVFQBCBZEZZHXGSEJT";
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
+pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 
 /// A composed component, compiled.
 pub(crate) struct Composed {
@@ -45,9 +45,16 @@ pub(crate) struct Composed {
     files: Files,
 }
 
-struct State {
+/// What an instance has of WASI.
+pub(crate) struct State {
     table: ResourceTable,
     wasi: WasiCtx,
+}
+
+impl State {
+    pub(crate) fn new(wasi: &mut WasiCtxBuilder) -> Self {
+        Self { table: ResourceTable::new(), wasi: wasi.build() }
+    }
 }
 
 impl WasiView for State {
@@ -89,8 +96,7 @@ impl Composed {
             wasmtime_wasi::p2::add_to_linker_sync(&mut linker).unwrap();
             wasi.preopened_dir(directory.path(), "/", FsPerms::ReadWrite).unwrap();
         }
-        let state = State { table: ResourceTable::new(), wasi: wasi.build() };
-        let mut store = Store::new(&ENGINE, state);
+        let mut store = Store::new(&ENGINE, State::new(&mut wasi));
         let composed = bindings::Composed::instantiate(&mut store, &self.component, &linker).unwrap();
         Instance { store, composed, directory }
     }

@@ -10,8 +10,8 @@ const MEASURED = "records-100000.json";
 const WARM_UP = 1;
 const RUNS = 5;
 
-// As in `tests/composed`.
-const REQUEST = {
+/** The request of the vectors of replies, as in `tests/composed`. */
+export const REQUEST = {
     id: "01M8490HTVFQBCBZEZZHXGSEJT",
     tenant: "tests",
     session: "s 1",

@@ -28,7 +28,7 @@ mod bindings {
 }
 
 use bindings::exports::lro::adapter::filter::{Error, Guest, Reply, Request, SizeUnit as Unit};
-use lro_mcp::{ListedTool, Message, ToolChange, ToolResult, Truncation};
+use lro_mcp::{ToolResult, Truncation};
 use lro_payload::SizeUnit;
 use settings::Settings;
 
@@ -76,24 +76,9 @@ impl Guest for Adapter {
 
     fn tools_list(settings: String, tool_result: String, more: Vec<String>) -> Result<String, Error> {
         let schema = Settings::parse(&settings)?.schema;
-        let change = |_: &ListedTool<'_>| ToolChange {
-            schema,
-            result_characters: None,
-            argument: None,
-            rules: Vec::new(),
-            tasks: false,
-            description: None,
-            outputs: false,
-        };
-        // The tools are found in a response.
-        let (before, after) = (r#"{"jsonrpc":"2.0","id":0,"result":"#, "}");
-        let message = Message::read([before, &tool_result, after].concat().into());
-        if message.value(&["result", "tools"]).is_none() {
-            return Err(Error::ToolResult("not a result of `tools/list`: an object with the list `tools`".to_owned()));
-        }
-        let changed = text(&lro_mcp::with_tools(&message, change, &more));
-        let list = changed.strip_prefix(before).and_then(|list| list.strip_suffix(after));
-        list.map(str::to_owned).ok_or_else(|| Error::ToolResult("not JSON".to_owned()))
+        let changed = lro_mcp::with_tools_of_result(&tool_result, schema, &more);
+        let wrong = || Error::ToolResult("not a result of `tools/list`: an object with the list `tools`".to_owned());
+        changed.map(|changed| text(&changed)).ok_or_else(wrong)
     }
 }
 

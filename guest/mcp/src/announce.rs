@@ -176,6 +176,27 @@ pub fn with_tools<'a>(answer: &Message, change: impl Fn(&ListedTool<'_>) -> Tool
     span::spliced(bytes, edits)
 }
 
+/// As [`with_tools`], for the result of a `tools/list` alone, and one change for the output schemas of all tools. `None` if it is
+/// not an object with the list `tools`.
+pub fn with_tools_of_result(result: &str, schema: SchemaChange, more: &[String]) -> Option<Bytes> {
+    // The tools are found in a response.
+    let (before, after) = (r#"{"jsonrpc":"2.0","id":0,"result":"#, "}");
+    let message = Message::read([before, result, after].concat().into());
+    message.value(&["result", "tools"])?;
+    let change = |_: &ListedTool<'_>| ToolChange {
+        schema,
+        result_characters: None,
+        argument: None,
+        rules: Vec::new(),
+        tasks: false,
+        description: None,
+        outputs: false,
+    };
+    let changed = with_tools(&message, change, more);
+    let end = changed.len().checked_sub(after.len())?;
+    (end >= before.len()).then(|| changed.slice(before.len()..end))
+}
+
 /// Removes the tools of an answer to `tools/list` that `keeps` refuses, and those without a name. Everything else is preserved
 /// byte for byte.
 pub fn with_tools_that(answer: &Message, keeps: impl Fn(&str) -> bool) -> Bytes {

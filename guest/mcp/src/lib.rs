@@ -35,7 +35,7 @@ pub use advice::{ADVICE_CHARACTERS_MAX, ResultSize, advice, largest_field};
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
     with_extension, with_items, with_metadata, with_outputs, with_response_metadata, with_result_characters,
-    with_revision, with_tools, with_tools_that,
+    with_revision, with_tools, with_tools_of_result, with_tools_that,
 };
 pub use arguments::{ArgumentError, ArgumentRule, BoundedCall, bounded_call, check_argument};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};

@@ -52,7 +52,7 @@ fn about(caller: &Caller, offload: &Offload, section: Option<&str>, question: &Q
     let (budget, of_component) = (budget(caller), asked_budget(question, budget(caller))?);
     let mut sources = Vec::with_capacity(files.len());
     for file in files {
-        offload.open(file)?.verify().map_err(|error| Failure::Tool(error.to_string()))?;
+        offload.open(file)?.verify()?;
         sources.push(Source { directory: offload.directory, ..file.into() });
     }
     let found = with_files(&sources, |read| answered(&sources, &asked, of_component.into(), read));
@@ -72,7 +72,7 @@ fn about_tables<'a>(
     let (mut sources, mut tables) = (Vec::new(), Vec::new());
     for Table { offload, file, name } in sql_tables(sections, sql)? {
         let Some(offload) = offloads.get(offload) else { continue };
-        offload.open(file)?.verify().map_err(|error| Failure::Tool(error.to_string()))?;
+        offload.open(file)?.verify()?;
         sources.push(Source { directory: offload.directory, ..file.into() });
         tables.push(name);
     }

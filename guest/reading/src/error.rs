@@ -30,15 +30,15 @@ pub enum QuestionError {
     #[error("the offload has only bytes; use `lro_read` or `lro read` to read it in pages")]
     NoText,
     /// No section of this name can answer the question.
-    #[error("there is no section `{name}` to ask this about; there are {}", listed(.sections))]
+    #[error("there is no section `{name}` that can answer this; those that can: {}", listed(.sections))]
     Section {
         /// The requested name.
         name: String,
         /// The sections that can.
         sections: Vec<String>,
     },
-    /// There is no stored query of this name.
-    #[error("there is no recipe `{name}`; there are {}", listed(.names))]
+    /// No stored query has this name.
+    #[error("there is no recipe `{name}`; recipes of this offload: {}", listed(.names))]
     Stored {
         /// The requested name.
         name: String,
@@ -46,7 +46,7 @@ pub enum QuestionError {
         names: Vec<String>,
     },
     /// The stored query does not have a given parameter.
-    #[error("the recipe `{name}` has no such parameter; there are {}", listed(.parameters))]
+    #[error("the recipe `{name}` has no such parameter; its parameters: {}", listed(.parameters))]
     Parameter {
         /// The stored query.
         name: String,

@@ -72,7 +72,7 @@ pub fn sql_tables<'a>(
             }
             let name = name.unwrap_or(&file.section).to_owned();
             if !seen.insert(name.to_lowercase()) {
-                let message = format!("two tables are named `{name}`: give each a name of its own");
+                let message = format!("two tables are named `{name}`: give each its own name");
                 return Err(QuestionError::Invalid(message));
             }
             all.push(Table { offload, file, name });

@@ -196,7 +196,7 @@ pub enum PageError<E: std::error::Error + 'static> {
         sections: Vec<String>,
     },
     /// The section has fewer records.
-    #[error("there is no record {record}: the section has {total}, counted from 0")]
+    #[error("there is no record {record}: the section has {total} records, and the first is number 0")]
     NoRecord {
         /// The requested number.
         record: u64,

@@ -7,20 +7,10 @@ import { fileURLToPath } from "node:url";
 
 import { LIMITS } from "../src/limits.js";
 import { Policy } from "../src/policy.js";
+import { REQUEST } from "../../../tests/runtimes/runner.mjs";
 import { TARGET, filterFor, freshPath, textResult, transpiled } from "./support.js";
 
 const VECTORS = new URL("../../../tests/vectors/", import.meta.url);
-
-// As in `tests/composed`.
-const REQUEST = {
-    id: "01M8490HTVFQBCBZEZZHXGSEJT",
-    tenant: "tests",
-    session: "s 1",
-    tool: "list items",
-    query: '{"q":"x"}',
-    shownPath: "/offloads",
-    abilities: { shell: true },
-};
 
 /** A policy as the package loads it, closed after the test. */
 function policyFor(test, folder) {

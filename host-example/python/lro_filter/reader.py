@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,9 @@ __all__ = ["GUIDANCE", "TEMPLATE", "TOOLS", "Reader"]
 
 INTERFACE = "lro:adapter/reading@0.1.0"
 MISSING_RESOURCE = -32002
+
+BOUNDS = {"answer-bytes": 20_000, "answer-tokens": 8_000, "page-bytes": 1 << 20}
+"""Most that an answer may have, with the defaults of the host: bytes and estimated tokens of results, bytes of a page."""
 
 _SHOWN: dict[str, Any] = json.loads(Path(__file__).with_name("reading.json").read_text("utf-8"))
 
@@ -33,21 +35,12 @@ _COMPILED: list[Component] = []
 _COMPILING = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Most that an answer may have: bytes and estimated tokens of results, bytes of a page."""
-
-    answer_bytes: int = 20_000
-    answer_tokens: int = 8_000
-    page_bytes: int = 1 << 20
-
-
 class Reader:
     """Reads the offloads of a store. Calls may run in several threads. The component is compiled in the background, once in a
     process."""
 
-    def __init__(self, limits: Limits, bounds: Bounds = Bounds()):
-        self._limits, self._bounds = limits, bounds
+    def __init__(self, limits: Limits):
+        self._limits = limits
         # A first call then waits for less.
         threading.Thread(target=_component, name="lro-reader", daemon=True).start()
 
@@ -89,9 +82,7 @@ class Reader:
             "offloads": offloads,
             "now": time.time_ns() // 1_000_000,
             "cursor-key": list(store.cursor_key()),
-            "answer-bytes": self._bounds.answer_bytes,
-            "answer-tokens": self._bounds.answer_tokens,
-            "page-bytes": self._bounds.page_bytes,
+            **BOUNDS,
         }
         answer = _component().call(name, self._limits, wasi, caller, *arguments)
         if "err" in answer:

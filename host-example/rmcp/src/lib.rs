@@ -38,7 +38,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lro_host::extract::{Budget, Extractor};
 use lro_host::filter::{Filter, Outcome, Request};
-use lro_host::mcp::{self, EXTRACT_TOOL, Message, READ_TOOL, SchemaChange, ToolChange, ToolResult, Tools};
+use lro_host::mcp::{self, EXTRACT_TOOL, READ_TOOL, SchemaChange, ToolResult, Tools};
 use lro_host::sandbox::types::Abilities;
 use lro_host::settings::PolicySettings;
 use lro_host::store::Store;
@@ -131,9 +131,9 @@ impl<S> Offloading<S> {
     }
 
     /// A section of an offload.
-    async fn resource(&self, read_: ReadResourceRequestParams, modern: bool) -> Result<ServerResult, ErrorData> {
+    async fn resource(&self, asked: ReadResourceRequestParams, modern: bool) -> Result<ServerResult, ErrorData> {
         let (tools, tenant) = (self.tools.clone(), self.request.tenant.clone());
-        let answer = tokio::task::spawn_blocking(move || tools.resource(&tenant, &read_.uri, modern)).await;
+        let answer = tokio::task::spawn_blocking(move || tools.resource(&tenant, &asked.uri, modern)).await;
         let mut result: ReadResourceResult = read(answer)?;
         result.result_type = modern.then_some(ResultType::COMPLETE);
         Ok(ServerResult::ReadResourceResult(result))
@@ -143,22 +143,9 @@ impl<S> Offloading<S> {
     fn listed(&self, list: ListToolsResult) -> ListToolsResult {
         let own = mcp::definitions().map(|definition| definition.to_string());
         let more = if list.next_cursor.is_none() { own.as_slice() } else { &[] };
-        let widen = ToolChange {
-            schema: SchemaChange::Widen,
-            result_characters: None,
-            argument: None,
-            rules: Vec::new(),
-            tasks: false,
-            description: None,
-            outputs: false,
-        };
-        // The tools are found in a response.
-        let (before, after) = (r#"{"jsonrpc":"2.0","id":0,"result":"#, "}");
-        let Ok(json) = serde_json::to_string(&list) else { return list };
-        let message = Message::read([before, &json, after].concat().into());
-        let changed = mcp::with_tools(&message, |_| widen.clone(), more);
-        let changed = changed.strip_prefix(before.as_bytes()).and_then(|list| list.strip_suffix(after.as_bytes()));
-        changed.and_then(|changed| serde_json::from_slice(changed).ok()).unwrap_or(list)
+        let json = serde_json::to_string(&list).ok();
+        let changed = json.and_then(|json| mcp::with_tools_of_result(&json, SchemaChange::Widen, more));
+        changed.and_then(|changed| serde_json::from_slice(&changed).ok()).unwrap_or(list)
     }
 
     /// Adds what a client has to know: that there are tools and resources, and what they are for.
