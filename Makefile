@@ -50,16 +50,10 @@ demo: ready ## Offload real data and ask about it, by command and between a real
 test-data: ## Install the packages whose data, servers and clients the tests use
 	@sh tests/tools/set-up.sh $(TARGET)/test-data
 
-# What the tests put components into, and a server that is a component.
-.PHONY: wasmtime
-wasmtime: setup
-	@$(CARGO) build --locked --release --manifest-path tests/wasmtime/Cargo.toml --target-dir $(TARGET)
-	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-server
-
 .PHONY: test
-test: ready wasmtime ## Run all tests
+test: ready ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
-	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies -p lro-test-server --lib --examples
 	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
 	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-answer -p lro-redact
 	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) -p lro-fail-points

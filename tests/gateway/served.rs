@@ -61,13 +61,13 @@ impl Served {
 
     /// With more flags of `wasmtime serve`.
     pub(crate) fn with(component: &[u8], variables: &[(&str, &str)], flags: &[&str]) -> Self {
-        let program = target().join("release/wasmtime-serve");
-        assert!(program.exists(), "{} is not there: run `make wasmtime`", program.display());
+        let program = target().join("test-data/wasmtime");
+        assert!(program.exists(), "{} is not there: run `make test-data`", program.display());
         let files = TempDir::new().unwrap();
         let file = files.path().join("component.wasm");
         fs::write(&file, component).unwrap();
         let mut command = vec![path_text(&program)];
-        command.extend(words(&["--addr", "127.0.0.1:0"]));
+        command.extend(words(&["serve", "--addr", "127.0.0.1:0"]));
         command.extend(words(flags));
         for (name, value) in variables {
             command.extend(["--env".to_owned(), format!("{name}={value}")]);

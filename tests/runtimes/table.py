@@ -48,7 +48,7 @@ def main() -> int:
     print_table(rows, rows[0].milliseconds)
     failures = [failure for row in rows for failure in row.failures]
     try:
-        print(of_the_command(target / "test-data/venv-runtimes/bin/wasmtime", built / "lro_policy.wasm"))
+        print(of_the_command(target / "test-data/wasmtime", built / "lro_policy.wasm"))
     except OSError as error:
         failures.append(f"wasmtime command: {error}")
     for failure in failures:

