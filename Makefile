@@ -14,7 +14,7 @@ GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p l
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
 	-p lro-reader -p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory \
 	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory
-HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
+HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-setup -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 

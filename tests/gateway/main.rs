@@ -47,6 +47,7 @@ mod served;
 mod server_tasks;
 mod servers;
 mod sessions;
+mod set_up;
 mod settings;
 mod slow;
 mod stores;

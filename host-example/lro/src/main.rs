@@ -28,6 +28,7 @@ mod read;
 mod report;
 mod rows;
 mod search;
+mod setup;
 mod sql;
 mod status;
 mod table;
@@ -65,6 +66,7 @@ const EXAMPLES: &str = "Examples:
   lro sql HANDLE 'SELECT category, count(*) FROM records GROUP BY category'
   lro read HANDLE --from 900000 --limit 10
   lro collect --tool list_orders --output orders.jsonl -- my-server
+  lro setup --dry-run
   lro policy check my-policy.wasm
   lro config";
 
@@ -96,6 +98,7 @@ enum Command {
     Read(read::Arguments),
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
+    Setup(setup::Arguments),
     Status(status::Arguments),
     Audit(audit::Arguments),
     Policy(policy::Arguments),
@@ -134,6 +137,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Compose(arguments) = &arguments.command {
         return compose::run(arguments);
     }
+    if let Command::Setup(arguments) = &arguments.command {
+        return setup::run(arguments, terminal);
+    }
     let mut flags = arguments.settings.pairs().to_vec();
     if let Command::Gateway(arguments) = &arguments.command {
         flags.extend_from_slice(arguments.settings.pairs());
@@ -158,6 +164,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),
         Command::Compose(arguments) => compose::run(arguments),
+        Command::Setup(arguments) => setup::run(arguments, terminal),
         Command::Enter(arguments) => Ok(enter::run(arguments)),
     }
 }

@@ -1,0 +1,207 @@
+//! The gateway before the servers of a text, and away again.
+#![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
+
+use std::path::Path;
+
+use lro_setup::{Document, State};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+const LRO: &str = "/opt/lro tools/lro";
+
+const KEYS: &[&[&str]] = &[&["mcpServers"], &["projects", "*", "mcpServers"], &["mcp"], &["mcp_servers"]];
+
+fn set_up(text: &str, is_toml: bool) -> String {
+    Document::parse(text, is_toml, KEYS).unwrap().with_gateway(Path::new(LRO), |_| true)
+}
+
+fn undone(text: &str, is_toml: bool) -> String {
+    Document::parse(text, is_toml, KEYS).unwrap().without_gateway()
+}
+
+fn states(text: &str, is_toml: bool) -> Vec<State> {
+    Document::parse(text, is_toml, KEYS).unwrap().servers().iter().map(|server| server.state).collect()
+}
+
+/// The text becomes `wanted`, stays so when it is set up again, and becomes itself again.
+#[track_caller]
+fn becomes(text: &str, is_toml: bool, wanted: &str) {
+    let with = set_up(text, is_toml);
+    assert_eq!(with, wanted);
+    assert_eq!(set_up(&with, is_toml), with, "a second time");
+    assert_eq!(undone(&with, is_toml), text, "and back");
+}
+
+#[test]
+fn json_keeps_comments_and_layout() {
+    becomes(
+        r#"{
+  // What I use.
+  "mcpServers": {
+    "files": { "command": "npx", "args": ["-y", "server-filesystem", "/data"], "env": { "TOKEN": "a" } },
+    "lines": {
+      "args": [
+        "--verbose" // loud
+      ],
+      "command": "C:\\tools\\lines.exe",
+    },
+    "bare": {"command": "bare"},
+    "empty": {"command": "empty", "args" : [ ]},
+    "remote": { "url": "https://example.com/mcp" }
+  },
+  "theme": "dark"
+}
+"#,
+        false,
+        r#"{
+  // What I use.
+  "mcpServers": {
+    "files": { "command": "/opt/lro tools/lro", "args": ["gateway", "--", "npx", "-y", "server-filesystem", "/data"], "env": { "TOKEN": "a" } },
+    "lines": {
+      "args": [
+        "gateway",
+        "--",
+        "C:\\tools\\lines.exe",
+        "--verbose" // loud
+      ],
+      "command": "/opt/lro tools/lro",
+    },
+    "bare": {"command": "/opt/lro tools/lro", "args": ["gateway", "--", "bare"]},
+    "empty": {"command": "/opt/lro tools/lro", "args" : ["gateway", "--", "empty" ]},
+    "remote": { "url": "https://example.com/mcp" }
+  },
+  "theme": "dark"
+}
+"#,
+    );
+}
+
+#[test]
+fn a_command_may_be_one_list() {
+    becomes(
+        r#"{"mcp": {"a": {"type": "local", "command": ["bun", "x", "server"]}, "b": {"type": "remote", "url": "https://b"}}}"#,
+        false,
+        r#"{"mcp": {"a": {"type": "local", "command": ["/opt/lro tools/lro", "gateway", "--", "bun", "x", "server"]}, "b": {"type": "remote", "url": "https://b"}}}"#,
+    );
+}
+
+#[test]
+fn servers_of_projects_are_found() {
+    let text = r#"{"projects": {"/a": {"mcpServers": {"x": {"command": "x"}}}, "/b": {"history": []}}}"#;
+    assert_eq!(states(&set_up(text, false), false), [State::Behind]);
+}
+
+#[test]
+fn toml_keeps_comments_and_layout() {
+    becomes(
+        r#"model = "x" # mine
+
+[mcp_servers.files]
+command = "npx" # by npm
+args = ["-y", "server-filesystem"]
+startup_timeout_sec = 20
+
+[mcp_servers.bare]
+command = 'bare'
+
+[mcp_servers]
+inline = { command = "inline" }
+dotted.command = "dotted"
+remote = { url = "https://example.com" }
+"#,
+        true,
+        r#"model = "x" # mine
+
+[mcp_servers.files]
+command = "/opt/lro tools/lro" # by npm
+args = ["gateway", "--", "npx", "-y", "server-filesystem"]
+startup_timeout_sec = 20
+
+[mcp_servers.bare]
+command = "/opt/lro tools/lro"
+args = ["gateway", "--", 'bare']
+
+[mcp_servers]
+inline = { command = "/opt/lro tools/lro", args = ["gateway", "--", "inline"] }
+dotted.command = "/opt/lro tools/lro"
+dotted.args = ["gateway", "--", "dotted"]
+remote = { url = "https://example.com" }
+"#,
+    );
+}
+
+#[test]
+fn only_what_is_started_is_changed() {
+    let text = r#"{"mcpServers": {
+        "own": {"command": "lro", "args": ["serve"]}, "behind": {"command": "C:\\bin\\lro.exe", "args": ["gateway", "--", "x"]},
+        "odd": {"command": 7}, "args": {"command": "x", "args": ["a", 1]}, "none": {}, "text": "x", "list": {"command": []},
+        "http": {"type": "http", "url": "https://example.com"}, "gemini": {"httpUrl": "https://example.com"}}}"#;
+    use State::{Behind, Own, Remote, Unknown};
+    assert_eq!(states(text, false), [Own, Behind, Unknown, Unknown, Unknown, Unknown, Unknown, Remote, Remote]);
+    assert_eq!(set_up(text, false), text);
+}
+
+#[test]
+fn only_the_servers_that_are_chosen_are_changed() {
+    let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
+    let changed = Document::parse(text, false, KEYS).unwrap().with_gateway(Path::new(LRO), |name| name == "b");
+    assert_eq!(states(&changed, false), [State::Started, State::Behind]);
+}
+
+#[test]
+fn what_is_neither_json_nor_toml_is_refused() {
+    for text in ["{", "{'a': 1}", "{\"a\" 1}", "[mcp]", &"[".repeat(100_000)] {
+        let error = Document::parse(text, false, KEYS).err().expect(text).to_string();
+        assert!(error.starts_with("this is not JSON: "), "{error}");
+    }
+    for text in ["a = ", "[a", "a = 1\na = 2"] {
+        let error = Document::parse(text, true, KEYS).err().expect(text).to_string();
+        assert!(error.starts_with("this is not TOML: "), "{error}");
+    }
+    assert_eq!(states("", false), []);
+    assert_eq!(states("", true), []);
+}
+
+fn server() -> impl Strategy<Value = Value> {
+    let word = "[ -~äß\"\\\\\n]{0,12}";
+    let arguments = prop::collection::vec(word, 1..4);
+    prop_oneof![
+        (word, arguments.clone())
+            .prop_map(|(command, args)| json!({"command": command, "args": args, "env": {"A": "b"}})),
+        word.prop_map(|command| json!({"command": command})),
+        arguments.prop_map(|command| json!({"command": command, "type": "local"})),
+        Just(json!({"url": "https://example.com"})),
+        Just(json!({"command": 1})),
+    ]
+}
+
+proptest! {
+    // Whatever the layout: what the client starts is behind the gateway with the same words, and all else is as it was.
+    #[test]
+    fn any_json_is_set_up_and_undone(servers in prop::collection::vec(("[a-z\"é.]{1,8}", server()), 0..5), pretty: bool) {
+        let servers: Map<String, Value> = servers.into_iter().collect();
+        let value = json!({"a": [1, {"command": "no server"}], "mcpServers": servers});
+        let text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
+        let with = set_up(&text, false);
+        let mut wanted = value;
+        for server in wanted["mcpServers"].as_object_mut().unwrap().values_mut() {
+            let gateway = [json!(LRO), json!("gateway"), json!("--")];
+            match server["command"].clone() {
+                Value::String(command) => {
+                    let given = server["args"].as_array().cloned().unwrap_or_default();
+                    server["args"] = [&gateway[1..], &[json!(command)], &given].concat().into();
+                    server["command"] = json!(LRO);
+                }
+                Value::Array(command) => server["command"] = [gateway.as_slice(), &command].concat().into(),
+                _ => {}
+            }
+        }
+        prop_assert_eq!(serde_json::from_str::<Value>(&with).unwrap(), wanted);
+        prop_assert_eq!(undone(&with, false), text);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,80}", is_toml: bool) {
+        let _ = Document::parse(&text, is_toml, KEYS).map(|document| document.with_gateway(Path::new(LRO), |_| true));
+    }
+}
