@@ -40,7 +40,7 @@ class LROMiddleware(Middleware):
     Adds the tools `lro_extract` and `lro_read`, instructions about them, and the resources `lro://HANDLE/SECTION`, with which
     clients ask about offloads and read them. The setting `abilities` says which tools there are; without either there is nothing
     of this. By default there are both, and the shell is offered as well, but over HTTP. A server that lists a tool of such a name
-    itself keeps it: there are none of the middleware then, and no descriptor offers them.
+    itself keeps it: those of the middleware are not listed then, and no descriptor offers them.
 
     Args:
         tools: Names of the tools; `None` for all.
@@ -92,7 +92,7 @@ class LROMiddleware(Middleware):
         self, context: MiddlewareContext[mt.CallToolRequestParams], call_next: CallNext[mt.CallToolRequestParams, Any]
     ) -> Any:
         """Filters the result of a call. Input requests to the client and task acknowledgements pass."""
-        if context.message.name in self._own and not self._has_conflict:
+        if context.message.name in self._own and self._is_own(context.message):
             return await anyio.to_thread.run_sync(self._called, context.message)
         result = await call_next(context)
         is_result = isinstance(result, ToolResult) and not isinstance(result, InputRequiredToolResult)
@@ -159,6 +159,16 @@ class LROMiddleware(Middleware):
         if is_plain:
             return greeting | {"instructions": instructions}
         return greeting.model_copy(update={"instructions": instructions})
+
+    def _is_own(self, request: mt.CallToolRequestParams) -> bool:
+        """Whether a call is for the tool of the middleware: of two with one name, it has those about its offloads."""
+        if not self._has_conflict:
+            return True
+        handle = (request.arguments or {}).get("handle")
+        try:
+            return isinstance(handle, str) and self._filter.store.find(handle) is not None
+        except StoreError:
+            return False
 
     def _called(self, request: mt.CallToolRequestParams) -> ToolResult:
         try:
