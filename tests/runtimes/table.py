@@ -24,6 +24,7 @@ ASKED = {"composed": 1.3, "python": 2, "node": 1.5}
 
 # Why a runtime has no figure.
 ABSENT = {
+    ("rust, other builds", "swap, loop, read back"): "the host is that of the first row",
     ("composed", "swap"): "a component alone has no policy to swap: who embeds it loads another one",
     ("composed", "looped"): "a component alone bounds no time: who embeds it does, by epoch or fuel",
     ("composed", "read back"): "by the component that reads, which tests/composed compares with the Rust host",
