@@ -150,7 +150,7 @@ fn swapped(plain: &Policy, redact: &Policy) -> Value {
         found
     };
     let found: Vec<BTreeSet<String>> = thread::scope(|scope| {
-        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(&caller)).collect();
+        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(caller)).collect();
         let mut found = Vec::new();
         for number in 0..SWAPS {
             slot.swap(if number % 2 == 0 { redact.clone() } else { plain.clone() });
