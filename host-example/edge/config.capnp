@@ -15,8 +15,10 @@ const filter :Workerd.Worker = (
     (name = "BODY_BYTES", text = "33554432"),
     # Seconds until files expire.
     (name = "TTL_SECONDS", text = "3600"),
-    # The token that every request must send.
+    # The token for all tenants.
     (name = "TOKEN", fromEnvironment = "LRO_EDGE_TOKEN"),
+    # Tenants and their tokens, as a JSON object. A request needs one of these tokens, or that for all.
+    (name = "TENANTS", fromEnvironment = "LRO_EDGE_TENANTS"),
   ],
   # From build.js.
   modules = Component.modules,

@@ -13,8 +13,8 @@ export class MemoryStore {
         this.#timeToLiveMs = timeToLiveMs;
     }
 
-    /** Publishes files under a handle. Throws `ENOSPC` when they exceed `totalBytes`. */
-    publish(id, files) {
+    /** Publishes files of a tenant under a handle. Throws `ENOSPC` when they exceed `totalBytes`. */
+    publish(tenant, id, files) {
         const bytes = files.reduce((sum, file) => sum + file.bytes.length, 0);
         if (bytes > this.#totalBytes) {
             throw Object.assign(new Error("no room"), { code: "ENOSPC" });
@@ -26,14 +26,16 @@ export class MemoryStore {
             }
             this.#remove(oldest);
         }
-        this.#offloads.set(id, { files, bytes, expires: Date.now() + this.#timeToLiveMs });
+        this.#offloads.set(id, { tenant, files, bytes, expires: Date.now() + this.#timeToLiveMs });
         this.#bytes += bytes;
     }
 
-    /** A published file, unless it was removed. */
-    get(id, name) {
+    /** A published file of a tenant, or of any, unless it was removed. */
+    get(tenant, id, name) {
         this.#expire();
-        return this.#offloads.get(id)?.files.find((file) => file.name === name);
+        const found = this.#offloads.get(id);
+        const isTheirs = tenant === undefined || found?.tenant === tenant;
+        return isTheirs ? found?.files.find((file) => file.name === name) : undefined;
     }
 
     #expire() {

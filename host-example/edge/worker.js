@@ -4,8 +4,9 @@
  *     POST /filter?tool=NAME       a CallToolResult → the CallToolResult that goes on
  *     GET /offloads/HANDLE/FILE    a file of an offload
  *
- * Further parameters are `session` and `query`; settings are JSON in the header `lro-settings`. Every request needs the
- * token of the binding `TOKEN`, in the header `authorization: Bearer TOKEN`.
+ * Further parameters are `session`, `query` and `tenant`; settings are JSON in the header `lro-settings`. Every request needs a
+ * token, in the header `authorization: Bearer TOKEN`: that of the binding `TOKEN`, which is good for all tenants, or that of
+ * a tenant in `TENANTS`.
  */
 
 import { joined } from "../node/src/bytes.js";
@@ -25,34 +26,53 @@ let store;
 
 export default {
     async fetch(request, env) {
-        const refusal = await refused(request, env.TOKEN);
+        const { refusal, tenant } = await authorized(request, env);
         if (refusal !== undefined) {
             return refusal;
         }
         store ??= new MemoryStore(Number(env.TOTAL_BYTES), Number(env.TTL_SECONDS) * 1000);
         const url = new URL(request.url);
         if (request.method === "POST" && url.pathname === "/filter") {
-            return filter(request, url, env);
+            return filter(request, url, env, tenant);
         }
         const [, id, name] = FILE.exec(url.pathname) ?? [];
         if (request.method === "GET" && id !== undefined) {
-            return serve(id, name);
+            return serve(tenant, id, name);
         }
         return problem(404, "POST /filter?tool=NAME, or GET a file of an offload");
     },
 };
 
-/** The answer to a request without the token. */
-async function refused(request, token) {
-    if (!token) {
-        return problem(503, "no token is set: set the variable LRO_EDGE_TOKEN, from which the binding TOKEN is taken");
+/** The `tenant` of the token of a request, `undefined` for that of all; or the `refusal` of a request without one. */
+async function authorized(request, env) {
+    const tokens = tokensOf(env);
+    if (tokens === undefined) {
+        return { refusal: problem(503, "the binding TENANTS is not a JSON object of tenants and their tokens") };
     }
-    const [, given] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
-    if (given !== undefined && (await isSame(given, token))) {
-        return undefined;
+    if (tokens.length === 0) {
+        const way = "set the variable LRO_EDGE_TOKEN, from which the binding TOKEN is taken, or LRO_EDGE_TENANTS";
+        return { refusal: problem(503, `no token is set: ${way}`) };
+    }
+    const [, given = ""] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+    // All of them, so that the time does not say which is the one.
+    const found = await Promise.all(tokens.map(async ([, token]) => isSame(given, token)));
+    const index = found.indexOf(true);
+    if (index !== -1) {
+        return { tenant: tokens[index][0] };
     }
     const headers = { "www-authenticate": "Bearer" };
-    return problem(401, "expected the token of this worker: authorization: Bearer TOKEN", headers);
+    return { refusal: problem(401, "expected a token of this worker: authorization: Bearer TOKEN", headers) };
+}
+
+/** Each tenant and its token, `undefined` in the place of the tenant for that of all; `undefined` if they cannot be read. */
+function tokensOf({ TOKEN, TENANTS }) {
+    try {
+        const tenants = Object.entries(JSON.parse(TENANTS || "{}"));
+        const areTokens = tenants.every(([, token]) => typeof token === "string" && token !== "");
+        return areTokens ? [...(TOKEN ? [[undefined, TOKEN]] : []), ...tenants] : undefined;
+    } catch {
+        return undefined;
+    }
 }
 
 /** Whether two texts are equal. Compares every byte of their digests, so that the time reveals nothing. */
@@ -64,8 +84,8 @@ async function isSame(one, other) {
 }
 
 /** Serves a file as a download, so that a browser cannot run its data on this origin. */
-function serve(id, name) {
-    const file = store.get(id, name);
+function serve(tenant, id, name) {
+    const file = store.get(tenant, id, name);
     if (file === undefined) {
         return problem(404, "there is no such file, or it has expired: call the tool again");
     }
@@ -78,9 +98,9 @@ function serve(id, name) {
     return new Response(file.bytes, { headers });
 }
 
-async function filter(request, url, env) {
+async function filter(request, url, env, tenant) {
     try {
-        const asked = requested(request, url, { ...LIMITS, writtenBytes: Number(env.TOTAL_BYTES) });
+        const asked = requested(request, url, tenant, { ...LIMITS, writtenBytes: Number(env.TOTAL_BYTES) });
         const result = await body(request, Number(env.BODY_BYTES));
         return new Response(decided(asked, result), { headers: { "content-type": "application/json" } });
     } catch (error) {
@@ -92,8 +112,11 @@ async function filter(request, url, env) {
 }
 
 /** The `request` of `wit/adapter/filter.wit`. */
-function requested(request, url, limits) {
-    const call = requestOf(Object.fromEntries(url.searchParams));
+function requested(request, url, tenant, limits) {
+    const call = requestOf(Object.fromEntries(url.searchParams), tenant);
+    if (tenant !== undefined && call.tenant !== tenant) {
+        throw Object.assign(new TypeError("the token is that of another tenant"), { status: 403 });
+    }
     const { limits: forbidden, ...settings } = JSON.parse(request.headers.get("lro-settings") ?? "{}");
     if (forbidden !== undefined) {
         throw new TypeError("`limits` are set where the worker is built");
@@ -140,7 +163,7 @@ function decided(request, result) {
         const { answer, files } = called(POLICY, LIMITS, "filter", [request, result]);
         if (answer.outcome === "offload") {
             const kept = answer.files.map((file) => ({ name: file.name, bytes: joined([...pieces(files, file)]) }));
-            store.publish(request.id, kept);
+            store.publish(request.tenant, request.id, kept);
             return linked(answer.toolResult, request.shownPath, kept);
         }
         reply = answer;

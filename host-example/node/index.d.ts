@@ -17,7 +17,7 @@ export interface Call {
     session?: string;
     /** The request, such as the arguments of the call: repeated in the header line of each JSONL file. */
     query?: unknown;
-    /** The tenant of the result. Default: `default`. */
+    /** The tenant of the result. Default: that of the filter. */
     tenant?: string;
     /** Abilities of whoever reads this descriptor. Default: those of the filter. */
     abilities?: Abilities;
@@ -118,6 +118,16 @@ export interface Limits {
     nameBytes?: number;
 }
 
+/** When a policy is parked, and for how long. */
+export interface Breaker {
+    /** Failures in a row that park it. Default: 5. */
+    failures?: number;
+    /** Milliseconds until it is tried again; doubled with each failure of such a try. Default: 1,000. */
+    pauseMs?: number;
+    /** Most milliseconds of such a time. Default: 60,000. */
+    pauseMaxMs?: number;
+}
+
 /** Options of a filter. */
 export interface Options extends Settings {
     /**
@@ -133,6 +143,13 @@ export interface Options extends Settings {
      * Default: none is asked for.
      */
     sha256?: string;
+    /**
+     * minisign public keys, one of which must have signed the policy: what `sha256sum policy.*` prints in its folder is signed in
+     * the file `SHA256SUMS.minisig` of the folder. The default policy needs no signature. Default: none is asked for.
+     */
+    policyKeys?: string[];
+    /** Tenant of calls that name none, for which the policy must be signed if its signature names one. Default: `default`. */
+    tenant?: string;
     /** Age in seconds at which files are removed. Default: 3,600. */
     ttlSeconds?: number;
     /** Most bytes of one file. Default: 1 GiB. */
@@ -153,6 +170,8 @@ export interface Options extends Settings {
     abilities?: Abilities;
     /** Limits of a call. */
     limits?: Limits;
+    /** When a policy that fails repeatedly is parked: its calls then get the answer of `failure` at once. */
+    breaker?: Breaker;
 }
 
 /** Filters tool results by a policy. */
@@ -172,20 +191,21 @@ export class Filter {
     /**
      * Filters the results of all tools of a server of the TypeScript SDK, an `McpServer` or its `Server`, and widens their output
      * schemas in `tools/list`; returns the server. Adds the tools `lro_extract` and `lro_read`, instructions about them, and the
-     * resources `lro://HANDLE/SECTION`, about the offloads of the tenant `default`: see `abilities`. Throws when tools are
-     * registered already, and resources, where it adds some.
+     * resources `lro://HANDLE/SECTION`, about the offloads of the tenant: see `abilities`. A server that lists a tool of such a name
+     * itself keeps it: no server of the filter lists those of the filter then, and no descriptor offers them. Throws when tools are
+     * registered already, and resources, where it adds some. The default of `tenant` is that of the filter.
      */
-    attach<Server extends object>(server: Server): Server;
+    attach<Server extends object>(server: Server, options?: { tenant?: string }): Server;
 
     /**
      * The result of a call of `lro_extract` or `lro_read`, for servers without the SDK. What cannot be answered is an error of the
-     * tool. Throws a `ReadError` for an unknown tool. The default of `tenant` is `default`.
+     * tool. Throws a `ReadError` for an unknown tool. The default of `tenant` is that of the filter.
      */
     callTool(tool: string, args?: object, options?: { tenant?: string }): Promise<ToolResult>;
 
     /**
      * The result of `resources/read`; `undefined` if the URI is not one of a section. `isModern` adds what the protocol has from
-     * 2026-07-28 on. Throws a `ReadError` when there is no such section. The default of `tenant` is `default`.
+     * 2026-07-28 on. Throws a `ReadError` when there is no such section. The default of `tenant` is that of the filter.
      */
     readResource(
         uri: string,
@@ -194,11 +214,12 @@ export class Filter {
 
     /**
      * Uses another policy, a folder that `build.js` transpiled, for the results from now on, and returns its digest. A result
-     * that the policy before has begun stays with it to its end. `sha256` is the digest that it must have.
+     * that the policy before has begun stays with it to its end. `sha256` is the digest that it must have; `allowOlder` takes one
+     * whose signature states an earlier version.
      *
      * Throws when the policy cannot be used: nothing changes.
      */
-    swap(policy: string, options?: { sha256?: string }): Promise<string>;
+    swap(policy: string, options?: { sha256?: string; allowOlder?: boolean }): Promise<string>;
 
     /** Ends the threads. They do not keep the process alive. */
     close(): Promise<void>;

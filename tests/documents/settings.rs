@@ -32,9 +32,8 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 25] = [
+const OF_THE_HOST: [&str; 24] = [
     "admission",
-    "breaker",
     "clients",
     "dir",
     "documents",
@@ -195,9 +194,10 @@ fn the_types_of_the_package_for_node_say_the_defaults() {
     let types = read(&workspace().join(NODE_TYPES));
     let (_, types) = types.split_once("export interface Settings").unwrap();
     let mut defaults = package_defaults(camel);
-    let Some(Value::Object(limits)) = defaults.remove("limits") else { panic!("no limits") };
+    let tables = ["limits", "breaker"].map(|table| defaults.remove(table).unwrap());
+    let of_tables = tables.iter().flat_map(|table| table.as_object().unwrap().clone());
     let mut compared = 0;
-    for (name, default) in defaults.into_iter().chain(limits) {
+    for (name, default) in defaults.into_iter().chain(of_tables) {
         let Some((before, _)) = types.split_once(&format!(" {name}?:")) else { continue };
         let comment = &before[before.rfind("/**").unwrap()..];
         let Some((_, said)) = comment.rsplit_once("Default: ") else { continue };

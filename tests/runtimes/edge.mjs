@@ -10,7 +10,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { prepared, report } from "./runner.mjs";
+import { REQUEST, prepared, report } from "./runner.mjs";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const EDGE = join(ROOT, "host-example/edge");
@@ -27,7 +27,7 @@ const MODULES = [
 const { component, vectors, inputs, scratch } = prepared("edge.mjs");
 const workerd = createRequire(join(EDGE, "package.json"))("workerd");
 
-const { server, address } = await start();
+const { server, address } = await start(component);
 try {
     await report({
         runtime: `workerd ${workerd.version}, jco ${JSON.parse(readFileSync(JCO, "utf8")).version}`,
@@ -37,13 +37,14 @@ try {
         filtered,
         timed,
         peakBytes,
+        more: async () => ({ looped_milliseconds: await looped() }),
     });
 } finally {
     server.kill();
 }
 
-async function asked(options) {
-    const response = await fetch(address, options);
+async function asked(options, of = address) {
+    const response = await fetch(of, options);
     const text = await response.text();
     if (!response.ok) {
         throw new Error(`status ${response.status}: ${text.slice(0, 500)}`);
@@ -62,22 +63,42 @@ async function timed(request, result) {
     return performance.now() - start;
 }
 
+/** Milliseconds until a policy that loops has ended: it has executed as many instructions as it may. */
+async function looped() {
+    const worker = await start(join(dirname(component), "lro_test_policies.wasm"), "looped");
+    try {
+        const request = { ...REQUEST, settings: JSON.stringify({ custom: "inspect-loop", mode: "always" }) };
+        const body = JSON.stringify({ request, result: '{"content":[{"type":"text","text":"x"}]}' });
+        const start = performance.now();
+        const { status } = await fetch(worker.address, { method: "POST", body });
+        const time = performance.now() - start;
+        if (status !== 500) {
+            throw new Error("a policy that loops answered");
+        }
+        await asked({ method: "POST", body: body.replace("inspect-loop", "honest") }, worker.address);
+        return time;
+    } finally {
+        worker.server.kill();
+    }
+}
+
 function peakBytes() {
     const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"));
     return Number(kilobytes) * 1024;
 }
 
-/** Lays out the worker and starts workerd on a free port. */
-async function start() {
-    const folder = join(scratch, COMPONENT);
+/** Lays out the worker with a component, in a folder of the temporary one, and starts workerd on a free port. */
+async function start(component, name = "worker") {
+    const place = join(scratch, name);
+    const folder = join(place, COMPONENT);
     mkdirSync(dirname(folder), { recursive: true });
     const stdio = ["ignore", "ignore", "inherit"];
     execFileSync(process.execPath, [join(EDGE, "build.js"), component, folder], { stdio });
-    MODULES.forEach((name) => cpSync(join(ROOT, name), join(scratch, name)));
+    MODULES.forEach((name) => cpSync(join(ROOT, name), join(place, name)));
     const made = readdirSync(folder).filter((name) => /\.(js|wasm)$/.test(name));
-    writeFileSync(join(scratch, "config.capnp"), config([...MODULES, ...made.map((name) => `${COMPONENT}/${name}`)]));
+    writeFileSync(join(place, "config.capnp"), config([...MODULES, ...made.map((name) => `${COMPONENT}/${name}`)]));
     const server = spawn(workerd.default, ["serve", "config.capnp", "--control-fd=3"], {
-        cwd: scratch,
+        cwd: place,
         stdio: ["ignore", "inherit", "inherit", "pipe"],
     });
     for await (const line of server.stdio[3]) {

@@ -11,14 +11,19 @@ import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[2] / "host-example" / "python"))
 
-from lro_filter import Limits, LROError, Policy, load
+from lro_filter import Limits, LROError, LROOffloader, Policy, Rejected, load
+from lro_filter.reader import Reader
 
 MEASURED = "records-100000"
+SWAPS = 8
+CALLERS = 4
+ITEMS = {"items": [{"id": n, "secret": f"word {n}"} for n in range(2000)]}
 
 # As in `tests/composed`.
 REQUEST = {
@@ -64,6 +69,63 @@ def milliseconds(policy: Policy, records: Path) -> float:
     return statistics.median(times[1:])
 
 
+def swapped(plain: Path, redact: Path, root: Path) -> dict:
+    """What became of calls while two policies took the place of each other, of which one replaces secrets."""
+    custom = json.dumps({"fields": ["secret"]})
+    offloader = LROOffloader(output_dir=root, component=plain, custom=custom, mode="always", failure="closed", fsync=False)
+    found, is_over = [], []
+
+    def call() -> None:
+        """What stands in the place of the secrets of a call; nothing if it failed."""
+        try:
+            with open(offloader.offload_if_needed(ITEMS)["files"]["items"]) as file:
+                found.append({json.loads(line)["secret"].split(" ")[0] for line in list(file)[1:]})
+        except LROError:
+            found.append(set())
+
+    def caller() -> None:
+        while not is_over:
+            call()
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        callers = [pool.submit(caller) for _ in range(CALLERS)]
+        try:
+            for number in range(SWAPS):
+                offloader.swap(plain if number % 2 else redact)
+                call()
+        finally:
+            is_over.append(True)
+        for ended in callers:
+            ended.result()
+    published = len([path for path in (root / "default").iterdir() if not path.name.startswith(".")])
+    failed = len([words for words in found if not words])
+    mixed = len([words for words in found if len(words) > 1])
+    return {"calls": len(found), "lost": abs(len(found) - published - failed), "failed": failed, "mixed": mixed}
+
+
+def looped(hostile: Path, root: Path) -> float:
+    """Milliseconds until a policy that loops has ended, with a limit of a second."""
+    limits = {"wall_time_ms": 1000}
+    offloader = LROOffloader(
+        output_dir=root, component=hostile, custom="inspect-loop", mode="always", failure="closed", limits=limits
+    )
+    start = time.perf_counter()
+    try:
+        offloader.offload_if_needed(ITEMS)
+    except Rejected:
+        return (time.perf_counter() - start) * 1000
+    raise AssertionError("a policy that loops answered")
+
+
+def is_read_back(root: Path) -> bool:
+    """Whether the tools of the package count the records of an offload."""
+    offloader = LROOffloader(output_dir=root, mode="always", fsync=False, abilities=("extract-tool",))
+    handle = offloader.offload_if_needed(ITEMS)["handle"]
+    question = json.dumps({"handle": handle, "where": "id >= 500", "count": True})
+    answer = Reader(Limits()).call(offloader._filter.store, "lro_extract", question)
+    return answer.get("structuredContent", {}).get("results") == [{"count": 1500}]
+
+
 def main(component: str, vectors: str, inputs: str) -> int:
     policy = load(Path(component))
     report = {"runtime": f"Python {platform.python_version()}, wasmtime {version('wasmtime')}"}
@@ -80,6 +142,12 @@ def main(component: str, vectors: str, inputs: str) -> int:
         report["milliseconds"] = round(milliseconds(policy, records), 1)
     # In KiB on Linux.
     report["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    hostile, redact = (Path(component).with_name(f"lro_{name}.wasm") for name in ("test_policies", "redact"))
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        report["swap"] = swapped(Path(component), redact, root / "swapped")
+        report["looped_milliseconds"] = looped(hostile, root / "looped")
+        report["read_back"] = is_read_back(root / "read")
     print(json.dumps(report))
     return 1 if report["failed"] else 0
 

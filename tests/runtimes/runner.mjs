@@ -35,9 +35,10 @@ export function prepared(program) {
 
 /**
  * Prints the report. `filtered(request, result)` gives `{ outcome, reply, files }` for a result as JSON, with size and digest
- * of each file; `timed(request, result)` the milliseconds of another one, `peakBytes()` the peak memory.
+ * of each file; `timed(request, result)` the milliseconds of another one, `peakBytes()` the peak memory, and `more()` further members
+ * of the report.
  */
-export async function report({ runtime, component, vectors, inputs, filtered, timed, peakBytes }) {
+export async function report({ runtime, component, vectors, inputs, filtered, timed, peakBytes, more }) {
     const found = { runtime, component: sha256(readFileSync(component)), passed: 0, failed: [], milliseconds: null };
     for (const file of readdirSync(vectors).filter((name) => name.endsWith(".json")).sort()) {
         const reason = await difference(JSON.parse(readFileSync(join(vectors, file), "utf8")), filtered);
@@ -57,6 +58,7 @@ export async function report({ runtime, component, vectors, inputs, filtered, ti
         found.milliseconds = Math.round(median(times.slice(WARM_UP)) * 10) / 10;
     }
     found.peak_bytes = peakBytes();
+    Object.assign(found, await more());
     console.log(JSON.stringify(found));
     process.exitCode = found.failed.length === 0 ? 0 : 1;
 }

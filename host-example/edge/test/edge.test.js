@@ -17,7 +17,7 @@ const scratch = mkdtempSync(join(tmpdir(), "lro-edge-"));
 after(() => rmSync(scratch, { recursive: true, force: true }));
 
 /** Starts workerd with the worker's own configuration, on a free port; `change` edits its text. */
-async function started(context, { policy, change = (text) => text, token = TOKEN } = {}) {
+async function started(context, { policy, change = (text) => text, token = TOKEN, tenants = "" } = {}) {
     let folder = EDGE;
     if (policy !== undefined) {
         folder = join(scratch, policy, "edge");
@@ -35,7 +35,7 @@ async function started(context, { policy, change = (text) => text, token = TOKEN
     writeFileSync(file, change(text));
     const server = spawn(workerd.default, ["serve", file, "--control-fd=3"], {
         stdio: ["ignore", "ignore", "pipe", "pipe"],
-        env: { ...process.env, LRO_EDGE_TOKEN: token },
+        env: { ...process.env, LRO_EDGE_TOKEN: token, LRO_EDGE_TENANTS: tenants },
     });
     context.after(() => server.kill());
     let errors = "";
@@ -142,6 +142,31 @@ test("nobody is answered without the token", async (t) => {
     const { status, body } = await filtered(open, recordsResult(2));
     assert.equal(status, 503);
     assert.match(body.error, /LRO_EDGE_TOKEN/);
+});
+
+test("a tenant has its own token, and neither names another nor sees its files", async (t) => {
+    const { address } = await started(t, { tenants: '{"acme":"token-a","other":"token-b"}' });
+    const as = (token) => ({ headers: { authorization: `Bearer ${token}` } });
+    const ask = (token, parameters = "") => {
+        const body = JSON.stringify(recordsResult(2000));
+        return fetch(`${address}/filter?tool=search${parameters}`, { method: "POST", body, ...as(token) });
+    };
+    const [link] = linksOf(await (await ask("token-a")).json());
+    for (const [token, expected] of [["token-a", 200], [TOKEN, 200], ["token-b", 404], ["token-c", 401]]) {
+        assert.equal((await fetch(link.uri, as(token))).status, expected, token);
+    }
+    assert.equal((await ask("token-a", "&tenant=acme")).status, 200);
+    assert.equal((await ask("token-a", "&tenant=other")).status, 403);
+    assert.equal((await ask(TOKEN, "&tenant=other")).status, 200);
+    // Without a token for all.
+    const { address: closed } = await started(t, { token: "", tenants: '{"acme":"token-a"}' });
+    assert.equal((await filtered(closed, recordsResult(2))).status, 401);
+    for (const tenants of ["{", '{"acme":""}', '{"acme":7}']) {
+        const { address: wrong } = await started(t, { tenants });
+        const { status, body } = await filtered(wrong, recordsResult(2));
+        assert.equal(status, 503);
+        assert.match(body.error, /TENANTS/);
+    }
 });
 
 test("files in memory are bounded: the oldest go first, and what is too large is truncated", async (t) => {

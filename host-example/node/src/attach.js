@@ -7,6 +7,9 @@ import { GUIDANCE, MISSING_RESOURCE, TEMPLATE, TOOLS } from "./reader.js";
 const INVALID_PARAMS = -32_602;
 const METHOD_NOT_FOUND = -32_601;
 
+/** Filters with a server that lists a tool of the name of an own one: it keeps it. */
+const CONFLICTS = new WeakSet();
+
 /** The ability to use an own tool. */
 const ABILITIES = { lro_extract: "extractTool", lro_read: "readTool" };
 
@@ -24,14 +27,14 @@ const NOTHING = {
 };
 
 /**
- * Filters the answers of a server, an `McpServer` or its `Server`, whose tools are registered later. Without `abilities` it has
- * all own tools, and readers that do not come over HTTP also have a shell.
+ * Filters the answers of a server, an `McpServer` or its `Server`, whose tools are registered later, for a tenant. Without
+ * `abilities` it has all own tools, and readers that do not come over HTTP also have a shell.
  */
-export function attach(filter, server, abilities) {
+export function attach(filter, server, tenant, abilities) {
     const protocol = server.server ?? server;
     const abilitiesOf = (context) => abilities ?? { shell: !isHttp(context), extractTool: true, readTool: true };
     const own = TOOLS.filter(({ name }) => abilitiesOf()[ABILITIES[name]]);
-    const changes = { ...filtering(filter, own, abilitiesOf), ...(own.length > 0 ? reading(filter) : {}) };
+    const changes = { ...filtering(filter, tenant, own, abilitiesOf), ...(own.length > 0 ? reading(filter, tenant) : {}) };
     for (const method of Object.keys(changes)) {
         try {
             protocol.assertCanSetRequestHandler(method);
@@ -62,26 +65,33 @@ export function attach(filter, server, abilities) {
 }
 
 /** What becomes of requests about tools, by their method; `next` gives the answer of the server. */
-function filtering(filter, own, abilitiesOf) {
+function filtering(filter, tenant, own, abilitiesOf) {
     const names = new Set(own.map(({ name }) => name));
     return {
         "tools/list": async (_request, next) => {
             const list = widened(await next());
-            return isLast(list) ? { ...list, tools: [...list.tools, ...own] } : list;
+            if (list.tools.some(({ name }) => names.has(name))) {
+                CONFLICTS.add(filter);
+            }
+            return isLast(list) && !CONFLICTS.has(filter) ? { ...list, tools: [...list.tools, ...own] } : list;
         },
         "tools/call": async ({ params }, next, context) => {
-            if (names.has(params?.name)) {
-                return filter.callTool(params.name, params.arguments);
+            const { name: tool, arguments: query } = params ?? {};
+            const hasConflict = CONFLICTS.has(filter);
+            // Of two tools with one name, the own one has the calls about offloads of here.
+            if (names.has(tool) && (!hasConflict || (await filter.hasOffload(query?.handle, { tenant })))) {
+                return filter.callTool(tool, query, { tenant });
             }
             const result = await next();
-            const { name: tool, arguments: query } = params;
-            return filter.apply({ tool, query, session: context?.sessionId, abilities: abilitiesOf(context) }, result);
+            const given = abilitiesOf(context);
+            const abilities = hasConflict ? { shell: given.shell } : given;
+            return filter.apply({ tool, query, session: context?.sessionId, tenant, abilities }, result);
         },
     };
 }
 
 /** What becomes of requests about resources, by their method. */
-function reading(filter) {
+function reading(filter, tenant) {
     return {
         "resources/templates/list": async (_request, next) => {
             const list = await next();
@@ -92,7 +102,7 @@ function reading(filter) {
             // Only clients from the revision 2026-07-28 on send an envelope.
             const isModern = context?.mcpReq?.envelope !== undefined;
             const isOwn = typeof uri === "string" && uri.startsWith("lro://");
-            const found = isOwn ? await filter.readResource(uri, { isModern }) : undefined;
+            const found = isOwn ? await filter.readResource(uri, { tenant, isModern }) : undefined;
             return found ?? next();
         },
     };

@@ -3,6 +3,11 @@
 export const DEFAULTS = {
     "action": "offload",
     "advice": "",
+    "breaker": {
+        "failures": 5,
+        "pauseMaxMs": 60000,
+        "pauseMs": 1000
+    },
     "ceilingUnit": "tokens",
     "descriptorLimit": 40000,
     "dialect": "sections",

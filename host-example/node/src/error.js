@@ -1,8 +1,12 @@
-/** A failed call. The message continues the words "the policy"; `wrote` says whether it had been asked to write. */
+/**
+ * A failed call. The message continues the words "the policy"; `wrote` says whether it had been asked to write, `isFault` whether
+ * it is the policy's fault.
+ */
 export class CallError extends Error {
-    constructor(message, wrote = false) {
+    constructor(message, wrote = false, isFault = true) {
         super(message);
         this.wrote = wrote;
+        this.isFault = isFault;
     }
 }
 

@@ -15,15 +15,15 @@ export const LIMITS = Object.freeze({
     nameBytes,
 });
 
-/** `LIMITS`, overridden by the given ones. */
-export function withLimits(given = {}) {
+/** Numbers with these defaults, overridden by the given ones, of the option `what`. */
+export function withDefaults(what, defaults, given = {}) {
     for (const [name, value] of Object.entries(given)) {
-        if (!(name in LIMITS)) {
-            throw new TypeError(`limits.${name}: no such limit; there are ${Object.keys(LIMITS).join(", ")}`);
+        if (!Object.hasOwn(defaults, name)) {
+            throw new TypeError(`${what}.${name}: no such limit; there are ${Object.keys(defaults).join(", ")}`);
         }
         if (!Number.isSafeInteger(value) || value < 1) {
-            throw new TypeError(`limits.${name}: expected a whole number of at least 1, found ${value}`);
+            throw new TypeError(`${what}.${name}: expected a whole number of at least 1, found ${value}`);
         }
     }
-    return { ...LIMITS, ...given };
+    return { ...defaults, ...given };
 }

@@ -1,20 +1,33 @@
 /** A policy in a folder from `build.js`, and the threads that run its calls. */
 
 import { createHash } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 import { HOLDING_MEMORIES, bounded } from "./bounds.js";
+import { BREAKER, Breaker } from "./breaker.js";
+import { CallError } from "./error.js";
+import { SIGNATURE_BYTES_MAX, verified } from "./signature.js";
 import { Threads } from "./threads.js";
 
 /** Least milliseconds for what is not bounded by the limit of a call: a thread may have to be started. */
 const CHECK_MS = 10_000;
 
+/** The signature of a folder: of the list that `sha256sum policy.*` prints in it. */
+const SIGNATURE = "SHA256SUMS.minisig";
+
+/** Beginning of the failures that are the policy's fault, though its call ended well. */
+const FALSE_ANSWER = "the policy answered with ";
+
 /**
- * Reads and compiles a policy, or another component with that `name`: the URL of its module, its core modules by name, and the
- * digest of both. All of it is read once, so that a folder may change while its policy runs.
+ * Reads and compiles a policy, or another component with that `name`: the URL of its module, its core modules by name, the
+ * digest of both, and what its signature `claims`. All of it is read once, so that a folder may change while its policy runs.
+ *
+ * With `keys`, one of them must have signed it, for this tenant.
  */
-export async function load(folder, limits, { name = "policy", holding = HOLDING_MEMORIES, sha256 } = {}) {
+export async function load(folder, limits, { name = "policy", holding = HOLDING_MEMORIES, sha256, keys = [], tenant } = {}) {
+    // First, as a writer that replaces both writes it last: a new signature never meets an old policy.
+    const signature = keys.length > 0 ? await signatureIn(folder) : undefined;
     const isPart = (file) => file.startsWith(`${name}.`) && /(js|wasm)$/.test(file);
     const names = (await readdir(folder).catch(() => [])).filter(isPart).sort();
     if (!names.includes(`${name}.js`)) {
@@ -27,25 +40,42 @@ export async function load(folder, limits, { name = "policy", holding = HOLDING_
     for (const file of names) {
         files.set(file, await readFile(join(folder, file)));
     }
-    const digest = digestOf(files);
+    const sums = sumsOf(files);
+    const digest = sha256Of(sums);
     if (sha256 !== undefined && digest !== String(sha256).toLowerCase()) {
         throw new Error(`the policy in ${folder} has the digest ${digest}, not ${sha256}`);
     }
+    const claims = keys.length > 0 ? verified(Buffer.from(sums), signature, keys, tenant) : {};
     const modules = {};
     for (const [module, bytes] of bounded(files, limits, holding)) {
         modules[module] = await WebAssembly.compile(bytes);
     }
     const url = `data:text/javascript;base64,${files.get(`${name}.js`).toString("base64")}`;
-    return { url, modules, digest };
+    return { url, modules, digest, claims };
 }
 
-/**
- * The SHA-256 of a list of the files and their SHA-256, as `sha256sum policy.* | sha256sum` prints it in the folder, in the
- * order of the locale `C`.
- */
-function digestOf(files) {
-    const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
-    return sha256([...files].map(([name, bytes]) => `${sha256(bytes)}  ${name}\n`).join(""));
+/** The files and their SHA-256, as `sha256sum policy.*` prints them in the folder, in the order of the locale `C`. */
+function sumsOf(files) {
+    return [...files].map(([name, bytes]) => `${sha256Of(bytes)}  ${name}\n`).join("");
+}
+
+function sha256Of(bytes) {
+    return createHash("sha256").update(bytes).digest("hex");
+}
+
+/** The text of the signature in a folder. */
+async function signatureIn(folder) {
+    const path = join(folder, SIGNATURE);
+    const found = await stat(path).catch((error) => {
+        if (error.code === "ENOENT") {
+            throw new Error(`policy is not signed: it needs a signature beside it (\`${SIGNATURE}\`)`);
+        }
+        throw error;
+    });
+    if (!found.isFile() || found.size > SIGNATURE_BYTES_MAX) {
+        throw new Error(`${path} is not a file of at most ${SIGNATURE_BYTES_MAX} bytes`);
+    }
+    return readFile(path, "utf8");
 }
 
 /** Runs calls of one policy, each in a new instance, in at most `size` threads that are reused between calls. */
@@ -53,14 +83,20 @@ export class Policy {
     #loaded;
     #limits;
     #threads;
+    #breaker;
     #users = 0;
     /** Ends `retire`; `undefined` before it. */
     #retired;
 
-    constructor(folder, size, limits, sha256) {
+    /**
+     * `breaker` are its settings, `warn` gets what operators should know, `conditions` are `sha256`, `keys` and `tenant` of `load`;
+     * `accept` gets what the signature claims, and throws when it does not do.
+     */
+    constructor(folder, size, limits, { breaker = BREAKER, warn = () => {}, accept = () => {}, ...conditions } = {}) {
+        this.#breaker = new Breaker(breaker, warn);
         this.#threads = new Threads(new URL("./worker.js", import.meta.url), size);
         this.#limits = limits;
-        this.#loaded = this.#load(folder, sha256);
+        this.#loaded = this.#load(folder, conditions, accept);
         // `ready` and `call` report the error.
         this.#loaded.catch(() => {});
     }
@@ -68,6 +104,11 @@ export class Policy {
     /** Waits until the policy is loaded, and returns its digest. Throws when it cannot be used. */
     async ready() {
         return (await this.#loaded).digest;
+    }
+
+    /** What its signature says: nothing, if it could not be loaded. */
+    async claims() {
+        return this.#loaded.then(({ claims }) => claims, () => ({}));
     }
 
     /** Begins to use the policy, so that it is not closed until `leave`. */
@@ -99,10 +140,25 @@ export class Policy {
      * The `reply` of `wit/adapter/filter.wit` to a result, whose JSON is moved to the thread as UTF-8. The files of an
      * offload are in the new directory `path`.
      *
-     * Throws a `CallError` when the call does not end well, and a `TypeError` when settings or result are invalid.
+     * Throws a `CallError` when the call does not end well, or the policy is parked, and a `TypeError` when settings or result are
+     * invalid. What is the fault of the policy counts.
      */
     async filter(request, result, path) {
-        return this.#call({ name: "filter", args: [request, result], path }, this.#limits.wallTimeMs);
+        const isTrial = this.#breaker.admit();
+        try {
+            const reply = await this.#call({ name: "filter", args: [request, result], path }, this.#limits.wallTimeMs);
+            if (reply.failure === undefined) {
+                this.#breaker.succeeded(isTrial);
+            } else if (reply.failure.startsWith(FALSE_ANSWER)) {
+                this.#breaker.failed(isTrial);
+            }
+            return reply;
+        } catch (error) {
+            if (error instanceof CallError && error.isFault) {
+                this.#breaker.failed(isTrial);
+            }
+            throw error;
+        }
     }
 
     /** The reply to a result that could not be filtered. Throws as `filter` does. */
@@ -124,8 +180,9 @@ export class Policy {
         await this.#threads.close();
     }
 
-    async #load(folder, sha256) {
-        const loaded = { ...(await load(folder, this.#limits, { sha256 })), limits: this.#limits };
+    async #load(folder, conditions, accept) {
+        const loaded = { ...(await load(folder, this.#limits, conditions)), limits: this.#limits };
+        accept(loaded.claims);
         try {
             const check = { name: "check", args: ["{}"] };
             await this.#threads.run(loaded, check, [], this.#patience());

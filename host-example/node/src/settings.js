@@ -16,9 +16,9 @@ export function settingsJson(given, { writtenBytes, files, openFiles, nameBytes 
 }
 
 /** The members of a request that a call has: `{ tool, session?, query?, tenant?, abilities? }`. */
-export function requestOf(call) {
+export function requestOf(call, defaultTenant = DEFAULT_TENANT) {
     checkNames(call, ["tool", "session", "query", "tenant", "abilities"], "call");
-    const { tool, session, query, tenant = DEFAULT_TENANT, abilities } = call;
+    const { tool, session, query, tenant = defaultTenant, abilities } = call;
     checkAbilities(abilities, "call.abilities");
     expect(typeof tool === "string", "call.tool", "the name of the tool", tool);
     for (const [name, value] of Object.entries({ session, tenant })) {

@@ -25,7 +25,7 @@ export class Threads {
     async close() {
         this.#size = 0;
         for (const { reject } of this.#waiting.splice(0)) {
-            reject(new CallError("was closed"));
+            reject(new CallError("was closed", false, false));
         }
         await Promise.all([...this.#idle.splice(0), ...this.#running].map((worker) => worker.terminate()));
     }
@@ -53,7 +53,7 @@ export class Threads {
     /** A free thread; a waiting call replaces a thread that died. */
     async #acquire(data) {
         if (this.#size === 0) {
-            throw new CallError("was closed");
+            throw new CallError("was closed", false, false);
         }
         if (this.#idle.length > 0) {
             return this.#idle.pop();

@@ -284,3 +284,48 @@ test("nothing but files of the directories can be opened", () => {
     });
     assert.equal(openFiles(), before);
 });
+
+// As in the gateway: the server's own tool stays, and no list has a name twice, whatever page it is on.
+test("a tool of the server with the same name is its own", async (t) => {
+    const filter = filterFor(t);
+    const server = filter.attach(new Server({ name: "test", version: "1.0.0" }, { capabilities: {} }));
+    const tool = (name) => ({ name, inputSchema: { type: "object" } });
+    const pages = { first: { tools: [tool("lro_extract")], nextCursor: "last" }, last: { tools: [tool("records")] } };
+    server.setRequestHandler("tools/list", async ({ params }) => pages[params?.cursor ?? "first"]);
+    server.setRequestHandler("tools/call", async ({ params: { name } }) => {
+        return name === "records" ? recordsResult(3000) : { content: [{ type: "text", text: "the server has it" }] };
+    });
+    const client = await clientOf(t, filter, server);
+    const before = await answerOf(client, "records");
+    assert.ok(JSON.stringify(before).includes("lro_extract"));
+    const names = [];
+    for (const cursor of [undefined, "last"]) {
+        names.push(...(await client.request({ method: "tools/list", params: { cursor } })).tools.map(({ name }) => name));
+    }
+    assert.deepEqual(names, ["lro_extract", "records"]);
+    const call = (args) => client.callTool({ name: "lro_extract", arguments: args });
+    assert.equal((await call({ handle: "07" })).content[0].text, "the server has it");
+    // What was offered before the list was known goes on.
+    assert.deepEqual((await call({ handle: before.handle, count: true })).structuredContent.results, [{ count: 3000 }]);
+    assert.ok(!JSON.stringify(await answerOf(client, "records")).includes("lro_extract"));
+});
+
+test("each server has the offloads of its tenant", async (t) => {
+    const filter = filterFor(t, { tenant: "acme" });
+    const serverOf = (options) => {
+        const server = filter.attach(new McpServer({ name: "test", version: "1.0.0" }), options);
+        server.registerTool("records", {}, async () => recordsResult(3000));
+        return server;
+    };
+    const acme = await clientOf(t, filter, serverOf());
+    const other = await clientOf(t, filter, serverOf({ tenant: "other" }));
+    for (const [owner, stranger] of [[acme, other], [other, acme]]) {
+        const { handle } = await answerOf(owner, "records");
+        const question = { handle, count: true };
+        assert.deepEqual((await answerOf(owner, "lro_extract", question)).results, [{ count: 3000 }]);
+        assert.equal((await stranger.callTool({ name: "lro_extract", arguments: question })).isError, true);
+        const uri = `lro://${handle}/records?limit=1`;
+        assert.equal((await owner.readResource({ uri })).contents.length, 1);
+        await assert.rejects(stranger.readResource({ uri }));
+    }
+});

@@ -9,6 +9,7 @@
 See the README for settings and limits.
 """
 
+from .breaker import BreakerSettings
 from .component import Limits, Policy, load
 from .errors import ComponentError, ListError, LROError, PolicyError, Rejected, ResultError, SettingsError, StoreError
 from .offloader import LROContext, LROOffloader, lro_offload
@@ -19,6 +20,7 @@ from .version import __version__
 
 
 __all__ = [
+    "BreakerSettings",
     "ComponentError",
     "LROContext",
     "LROError",

@@ -25,7 +25,7 @@ from .defaults import LIMITS
 from .errors import ComponentError, PolicyError, ResultError, SettingsError
 from .values import Value, codec
 
-__all__ = ["Component", "Limits", "Policy", "load", "own_component"]
+__all__ = ["DEFAULT_COMPONENT", "Component", "Limits", "Policy", "load", "own_component", "read"]
 
 DEFAULT_COMPONENT = Path(__file__).with_name("lro_policy.wasm")
 """The default policy, put here by `make packages`."""
@@ -123,7 +123,7 @@ def load(source: str | Path | bytes | None = None, *, sha256: str | None = None)
     """
     is_default = source is None
     if not isinstance(source, bytes):
-        source = _read(DEFAULT_COMPONENT if source is None else Path(source))
+        source = read(DEFAULT_COMPONENT if source is None else Path(source))
     digest = hashlib.sha256(source).hexdigest()
     if sha256 is not None and sha256.lower() != digest:
         raise ComponentError(f"the policy has the SHA-256 {digest}, not {sha256}")
@@ -143,10 +143,15 @@ def own_component(name: str) -> wit.Component:
     Raises:
         ComponentError: It is missing.
     """
-    return wit.Component(_ENGINE, _read(Path(__file__).with_name(name)))
+    return wit.Component(_ENGINE, read(Path(__file__).with_name(name)))
 
 
-def _read(path: Path) -> bytes:
+def read(path: Path) -> bytes:
+    """The bytes of a component.
+
+    Raises:
+        ComponentError: It cannot be read.
+    """
     try:
         return path.read_bytes()
     except OSError as error:
@@ -254,7 +259,7 @@ def _compiled(policy: bytes) -> wit.Component:
         raise ComponentError("not a WebAssembly component")
     for composed in COMPOSED:
         try:
-            return wit.Component(_ENGINE, _with_policy(_read(composed), policy))
+            return wit.Component(_ENGINE, _with_policy(read(composed), policy))
         except WasmtimeError as error:
             reason = str(error)
             if POLICY_EXPORT not in reason:
@@ -315,8 +320,8 @@ def _call(store, function, params, arguments, answer):
 def _failure(error: WasmtimeError, limits: Limits) -> PolicyError:
     text = str(error)
     if "interrupt" in text:
-        return PolicyError("deadline", f"the policy did not return within {limits.wall_time_ms} ms")
+        return PolicyError("deadline", f"the policy took longer than {limits.wall_time_ms} ms (limit wall-time-ms)")
     if "call stack exhausted" in text:
-        return PolicyError("stack", "the policy exhausted its stack")
+        return PolicyError("stack", "the policy ran out of stack")
     lines = text.strip().splitlines()
-    return PolicyError("trap", f"the policy ended in a trap: {lines[-1].strip() if lines else 'no reason given'}")
+    return PolicyError("trap", f"the policy failed: {lines[-1].strip() if lines else 'no reason given'}")

@@ -18,14 +18,12 @@ class ComponentError(LROError):
 class PolicyError(LROError):
     """A policy call that failed or returned an invalid answer.
 
-    `kind` is one word: `deadline`, `stack`, `trap`, `refused` or `answer`. When the policy itself refused,
-    `value` is its `policy-error` of `wit/types.wit` as plain data.
+    `kind` is one word: `deadline`, `stack`, `trap`, `answer` or `parked`.
     """
 
-    def __init__(self, kind, message, value=None):
+    def __init__(self, kind, message):
         super().__init__(message)
         self.kind = kind
-        self.value = value
 
 
 class StoreError(LROError):

@@ -39,7 +39,8 @@ class LROMiddleware(Middleware):
 
     Adds the tools `lro_extract` and `lro_read`, instructions about them, and the resources `lro://HANDLE/SECTION`, with which
     clients ask about offloads and read them. The setting `abilities` says which tools there are; without either there is nothing
-    of this. By default there are both, and the shell is offered as well, but over HTTP.
+    of this. By default there are both, and the shell is offered as well, but over HTTP. A server that lists a tool of such a name
+    itself keeps it: those of the middleware are not listed then, and no descriptor offers them.
 
     Args:
         tools: Names of the tools; `None` for all.
@@ -73,22 +74,25 @@ class LROMiddleware(Middleware):
         self._own = {tool for ability, tool in OWN_TOOLS.items() if self.settings.enabled and ability in has}
         if self._own:
             self._reader = Reader(self.settings.limits)
+        # Whether the server has a tool of such a name itself, as its list shows.
+        self._has_conflict = False
 
-    def swap(self, component: str | Path | bytes, *, sha256: str | None = None) -> str:
+    def swap(self, component: str | Path | bytes, *, sha256: str | None = None, allow_older: bool = False) -> str:
         """Uses another policy for the results from now on, and returns its SHA-256. Blocks while it is compiled.
 
-        A result that the policy before has begun stays with it to its end.
+        A result that the policy before has begun stays with it to its end. `allow_older` takes one whose signature states an
+        earlier version.
 
         Raises:
             ComponentError: It cannot be used: nothing changes.
         """
-        return self._filter.swap(component, sha256=sha256)
+        return self._filter.swap(component, sha256=sha256, allow_older=allow_older)
 
     async def on_call_tool(
         self, context: MiddlewareContext[mt.CallToolRequestParams], call_next: CallNext[mt.CallToolRequestParams, Any]
     ) -> Any:
         """Filters the result of a call. Input requests to the client and task acknowledgements pass."""
-        if context.message.name in self._own:
+        if context.message.name in self._own and self._is_own(context.message):
             return await anyio.to_thread.run_sync(self._called, context.message)
         result = await call_next(context)
         is_result = isinstance(result, ToolResult) and not isinstance(result, InputRequiredToolResult)
@@ -102,6 +106,9 @@ class LROMiddleware(Middleware):
     ) -> Sequence[Tool]:
         """Widens output schemas by the replacement of a result, so that clients that validate accept both."""
         listed = self._listed(await call_next(context))
+        self._has_conflict |= any(tool.name in self._own for tool in listed)
+        if self._has_conflict:
+            return listed
         own = [_tool(definition) for definition in TOOLS if definition["name"] in self._own]
         return [*listed, *own] if own else listed
 
@@ -152,6 +159,16 @@ class LROMiddleware(Middleware):
         if is_plain:
             return greeting | {"instructions": instructions}
         return greeting.model_copy(update={"instructions": instructions})
+
+    def _is_own(self, request: mt.CallToolRequestParams) -> bool:
+        """Whether a call is for the tool of the middleware: of two with one name, it has those about its offloads."""
+        if not self._has_conflict:
+            return True
+        handle = (request.arguments or {}).get("handle")
+        try:
+            return isinstance(handle, str) and self._filter.store.find(handle) is not None
+        except StoreError:
+            return False
 
     def _called(self, request: mt.CallToolRequestParams) -> ToolResult:
         try:
@@ -205,6 +222,8 @@ class LROMiddleware(Middleware):
         # Over HTTP a client may be on another machine.
         usual = tuple(OWN_TOOLS) if transport in ("sse", "streamable-http") else ("shell", *OWN_TOOLS)
         abilities = usual if self._abilities is None else self._abilities
+        if self._has_conflict:
+            abilities = [ability for ability in abilities if ability not in OWN_TOOLS]
         reply = self._filter.apply(wire, request.name, query=query, abilities=abilities)
         if reply["outcome"] == "pass":
             return result

@@ -93,15 +93,16 @@ class LROOffloader:
             return result["structuredContent"]
         return json.loads(text) if reply["outcome"] == "offload" and text != data else text
 
-    def swap(self, component: str | Path | bytes, *, sha256: str | None = None) -> str:
+    def swap(self, component: str | Path | bytes, *, sha256: str | None = None, allow_older: bool = False) -> str:
         """Uses another policy for the values from now on, and returns its SHA-256. Blocks while it is compiled.
 
-        A value that the policy before has begun stays with it to its end.
+        A value that the policy before has begun stays with it to its end. `allow_older` takes one whose signature states an
+        earlier version.
 
         Raises:
             ComponentError: It cannot be used: nothing changes.
         """
-        return self._filter.swap(component, sha256=sha256)
+        return self._filter.swap(component, sha256=sha256, allow_older=allow_older)
 
     def estimate_size(self, data: Any) -> int:
         """The size that is compared with the threshold, in its unit."""

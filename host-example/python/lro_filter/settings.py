@@ -7,13 +7,18 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from .breaker import BreakerSettings
 from .component import Limits
 from .defaults import DEFAULTS, PRESETS
 from .errors import SettingsError
+from .signature import Key
 
 __all__ = ["OffloadSection", "Settings"]
 
-OWN = ("enabled", "dir", "ttl_seconds", "fsync", "quota_file", "quota_tenant", "preset", "tenant", "abilities", "limits")
+OWN = (
+    "enabled", "dir", "ttl_seconds", "fsync", "quota_file", "quota_tenant", "preset", "tenant", "abilities", "limits", "breaker",
+    "policy_keys",
+)  # fmt: skip
 """Settings of this package. Components check all others."""
 
 TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -111,6 +116,10 @@ class Settings:
     """What the reader of the descriptor can use: `shell` on the same disk, `extract-tool`, `read-tool`."""
     limits: Limits | Mapping[str, int] = field(default_factory=Limits)
     """Limits of each policy call: `Limits`, or some of its members by name."""
+    breaker: BreakerSettings | Mapping[str, int] = field(default_factory=BreakerSettings)
+    """When a policy that fails repeatedly is parked: `BreakerSettings`, or some of its members by name."""
+    policy_keys: Sequence[str] = ()
+    """minisign public keys, one of which must have signed the policy. Default: no signature is asked for."""
 
     def __post_init__(self):
         if self.preset is not None:
@@ -121,16 +130,22 @@ class Settings:
         self._check_number("ttl_seconds", self.ttl_seconds, 1)
         for name in ("quota_file", "quota_tenant"):
             self._check_number(name, getattr(self, name), 0)
-        for name in ("sections", "inline_keys", "abilities"):
+        for name in ("sections", "inline_keys", "abilities", "policy_keys"):
             if isinstance(getattr(self, name), str):
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: expected a list")
         if self.dir is not None:
             object.__setattr__(self, "dir", Path(self.dir))
-        if not isinstance(self.limits, Limits):
-            try:
-                object.__setattr__(self, "limits", Limits(**self.limits))
-            except TypeError as error:
-                raise SettingsError(f"limits = {self.limits!r}: {error}") from None
+        for name, form in {"limits": Limits, "breaker": BreakerSettings}.items():
+            value = getattr(self, name)
+            if not isinstance(value, form):
+                try:
+                    object.__setattr__(self, name, form(**value))
+                except TypeError as error:
+                    raise SettingsError(f"{name} = {value!r}: {error}") from None
+        for name, value in vars(self.breaker).items():
+            self._check_number(f"breaker.{name}", value, 1)
+        for key in self.policy_keys:
+            Key.parse(key)
 
     @staticmethod
     def _check_number(name: str, value: Any, least: int) -> None:
@@ -154,7 +169,7 @@ class Settings:
             variable = f"{env_prefix}_{name.upper()}"
             # A given threshold overrides a preset of the environment.
             is_given = name in given or (name == "preset" and given.keys() & {"threshold", "unit"})
-            if variable in os.environ and not is_given and name not in ("sections", "limits"):
+            if variable in os.environ and not is_given and name not in ("sections", "limits", "breaker"):
                 given[name] = _parsed(variable, os.environ[variable], form)
         return cls(**given)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import LROError
+from .signature import SIGNATURE_SUFFIX
 
 __all__ = ["file_state", "watch_file"]
 
@@ -45,7 +46,12 @@ def _swap(filter: weakref.ref, path: Path) -> None:
 
 
 def file_state(path: str | Path) -> tuple | None:
-    """What differs between two contents of a file; `None` without a file."""
+    """What differs between two contents of a file, or of the signature beside it; `None` without a file."""
+    found = _state(path)
+    return None if found is None else (found, _state(f"{path}{SIGNATURE_SUFFIX}"))
+
+
+def _state(path: str | Path) -> tuple | None:
     try:
         found = os.stat(path)
     except OSError:

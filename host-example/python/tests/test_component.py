@@ -41,7 +41,7 @@ class Hostile(Case):
     def test_loops_end_at_the_deadline(self):
         for custom in ("inspect-loop", "inspect-read", "inspect-read-bytewise", "loop", "read", "sync", "list"):
             start = time.monotonic()
-            self.assertIn("within 1000 ms", self.failed(custom), custom)
+            self.assertIn("longer than 1000 ms", self.failed(custom), custom)
             self.assertTrue(0.9 < time.monotonic() - start < 5, custom)
 
     def test_memory_stack_and_traps_end_the_call(self):

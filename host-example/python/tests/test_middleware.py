@@ -188,7 +188,7 @@ class Middleware(Case):
                     self.assertTrue(is_before, "the other call was held up")
                 if failure == "closed":
                     self.assertTrue(result.is_error)
-                    self.assertIn("within 2000 ms", result.content[0].text)
+                    self.assertIn("longer than 2000 ms", result.content[0].text)
                 elif failure == "open" and custom.startswith("inspect-"):
                     self.assertEqual(len(result.structured_content["results"]), 3000)
                 else:

@@ -104,7 +104,7 @@ class Reading(Case):
 
         result = self.run_with(use, limits={"wall_time_ms": 3000})
         self.assertTrue(result.is_error)
-        self.assertIn("within 3000 ms", result.content[0].text)
+        self.assertIn("the question took longer than 3000 ms", result.content[0].text)
 
     def test_abilities_say_which_tools_there_are(self):
         for abilities, expected in [(("shell",), set()), (("read-tool",), {"lro_read"})]:
@@ -121,6 +121,29 @@ class Reading(Case):
             names, templates = self.run_with(use, abilities=abilities)
             self.assertEqual({name for name in names if name.startswith("lro_")}, expected)
             self.assertEqual(bool(templates), bool(expected))
+
+    # As in the gateway: the server's own tool stays, and no list has a name twice.
+    def test_a_tool_of_the_server_with_the_same_name_is_its_own(self):
+        server = make({"dir": str(self.root)}, self.root / "decorated")
+
+        @server.tool(output_schema=None)
+        def lro_extract(handle: str) -> str:
+            return f"the server has {handle}"
+
+        async def run():
+            async with Client(server) as client:
+                before = (await client.call_tool("records", {"count": 3000})).structured_content["handle"]
+                names = [tool.name for tool in await client.list_tools()]
+                self.assertEqual([name for name in names if name.startswith("lro_")], ["lro_extract"])
+                answer = await client.call_tool("lro_extract", {"handle": "07"})
+                self.assertEqual(answer.content[0].text, "the server has 07")
+                # What was offered before the list was known goes on.
+                answer = await client.call_tool("lro_extract", {"handle": before, "count": True})
+                self.assertEqual(answer.structured_content["results"], [{"count": 3000}])
+                descriptor = (await client.call_tool("records", {"count": 3000})).structured_content
+                self.assertNotIn("lro_extract", json.dumps(descriptor))
+
+        asyncio.run(run())
 
     # Both hosts sign with one key, and record offloads alike.
     def test_the_command_goes_on_where_the_tool_stopped(self):
