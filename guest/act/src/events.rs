@@ -74,7 +74,9 @@ fn part(block: &Value) -> ContentPart {
     let (data, kind) = match (block["text"].as_str(), decoded(&block["data"]), decoded(&resource["blob"])) {
         (Some(text), ..) => (text.as_bytes().to_vec(), "text/plain"),
         (None, Some(data), _) if block["data"].is_string() => (data, block["mimeType"].as_str().unwrap_or_default()),
-        (None, _, Some(data)) if resource["blob"].is_string() => (data, resource["mimeType"].as_str().unwrap_or_default()),
+        (None, _, Some(data)) if resource["blob"].is_string() => {
+            (data, resource["mimeType"].as_str().unwrap_or_default())
+        }
         _ => (block.to_string().into_bytes(), JSON),
     };
     ContentPart { data, mime_type: (!kind.is_empty()).then(|| kind.to_owned()), metadata: Vec::new() }

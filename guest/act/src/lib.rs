@@ -72,7 +72,8 @@ fn error(kind: &str, message: String) -> Error {
 /// Arguments as JSON. Bytes and tags have no form in it.
 fn json_of(arguments: &[u8]) -> Result<String, Error> {
     let value: Result<Value, _> = ciborium::from_reader(arguments);
-    let value = value.map_err(|wrong| error(INVALID_ARGUMENTS, format!("the arguments are not JSON in CBOR: {wrong}")))?;
+    let value =
+        value.map_err(|wrong| error(INVALID_ARGUMENTS, format!("the arguments are not JSON in CBOR: {wrong}")))?;
     Ok(value.to_string())
 }
 

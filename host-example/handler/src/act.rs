@@ -16,9 +16,10 @@ use std::path::Path;
 use lro_host::compose::{ACT, ACT_DIRECTORY, FILTER, NO_TOOLS, READER, READING, STORE_DIRECTORY};
 use serde_json::{Map, Value, json};
 use wasm_encoder::{
-    CanonicalOption, CodeSection, ComponentBuilder, ComponentExportKind, ConstExpr, CustomSection, DataSection,
-    ExportKind, ExportSection, Function, FunctionSection, MemorySection, MemoryType, Module, PrimitiveValType, Section,
-    TypeSection, ValType,
+    Alias, CanonicalFunctionSection, CanonicalOption, CodeSection, Component, ComponentAliasSection,
+    ComponentExportKind, ComponentExportSection, ComponentInstanceSection, ComponentSection as _, ComponentTypeSection,
+    ConstExpr, CustomSection, DataSection, ExportKind, ExportSection, Function, FunctionSection, InstanceSection,
+    MemorySection, MemoryType, Module, ModuleArg, ModuleSection, PrimitiveValType, TypeSection, ValType,
 };
 use wasmparser::{Parser, Payload};
 
@@ -46,7 +47,10 @@ const PAGE_BYTES: u64 = 65_536;
 pub fn act(filter: &[u8], tools: Option<&[u8]>, directory: &Path, settings: &str) -> Result<Vec<u8>, CompositionError> {
     let path = directory.to_str().filter(|path| path.starts_with('/') && !path.contains(['*', '?', '[', '{']));
     let path = path.ok_or_else(|| {
-        CompositionError(format!("{}: the directory is an absolute path without `*`, `?`, `[` and `{{`", directory.display()))
+        CompositionError(format!(
+            "{}: the directory is an absolute path without `*`, `?`, `[` and `{{`",
+            directory.display()
+        ))
     })?;
     let constants = constants(&[("directory", path), ("filter", settings)])?;
     let tools = tools.unwrap_or(NO_TOOLS);
@@ -101,22 +105,23 @@ fn constants(texts: &[(&str, &str)]) -> Result<Vec<u8>, CompositionError> {
     let mut module = Module::new();
     module.section(&types).section(&functions).section(&memories).section(&exports).section(&code).section(&data);
 
-    let mut component = ComponentBuilder::default();
-    let module = component.core_module(None, &module);
-    let instance = component.core_instantiate(None, module, []);
-    let memory = component.core_alias_export(None, instance, "memory", ExportKind::Memory);
-    let (returns_text, mut function) = component.type_function(None);
-    function.params::<[(&str, PrimitiveValType); 0], _>([]).result(Some(PrimitiveValType::String.into()));
-    let lifted: Vec<_> = texts
-        .iter()
-        .map(|(name, _)| {
-            let function = component.core_alias_export(None, instance, name, ExportKind::Func);
-            let options = [CanonicalOption::UTF8, CanonicalOption::Memory(memory)];
-            (*name, ComponentExportKind::Func, component.lift_func(None, function, returns_text, options))
-        })
-        .collect();
-    let instance = component.instantiate_exports(None, lifted);
-    component.export(SETTINGS, ComponentExportKind::Instance, instance, None);
+    let (mut instances, mut aliases) = (InstanceSection::new(), ComponentAliasSection::new());
+    let (mut types, mut functions) = (ComponentTypeSection::new(), CanonicalFunctionSection::new());
+    let (mut lifted, mut exports) = (ComponentInstanceSection::new(), ComponentExportSection::new());
+    instances.instantiate::<[(&str, ModuleArg); 0], _>(0, []);
+    aliases.alias(Alias::CoreInstanceExport { instance: 0, kind: ExportKind::Memory, name: "memory" });
+    types.function().params::<[(&str, PrimitiveValType); 0], _>([]).result(Some(PrimitiveValType::String.into()));
+    for ((name, _), index) in texts.iter().zip(0..) {
+        aliases.alias(Alias::CoreInstanceExport { instance: 0, kind: ExportKind::Func, name });
+        functions.lift(index, 0, [CanonicalOption::UTF8, CanonicalOption::Memory(0)]);
+    }
+    let names: Vec<_> =
+        texts.iter().zip(0..).map(|((name, _), index)| (*name, ComponentExportKind::Func, index)).collect();
+    lifted.export_items(names);
+    exports.export(SETTINGS, ComponentExportKind::Instance, 0, None);
+    let mut component = Component::new();
+    component.section(&ModuleSection(&module)).section(&instances).section(&aliases).section(&types);
+    component.section(&functions).section(&lifted).section(&exports);
     Ok(component.finish())
 }
 

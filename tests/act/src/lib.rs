@@ -45,8 +45,11 @@ impl Guest for Tools {
         let records: Vec<Value> =
             (0..count).map(|id| json!({ "id": id, "name": format!("record {id}"), "even": id % 2 == 0 })).collect();
         let data = json!({ "items": records }).to_string().into_bytes();
-        let event =
-            ToolEvent::Content(ContentPart { data, mime_type: Some("application/json".to_owned()), metadata: Vec::new() });
+        let event = ToolEvent::Content(ContentPart {
+            data,
+            mime_type: Some("application/json".to_owned()),
+            metadata: Vec::new(),
+        });
         if arguments["stream"] != true {
             return ToolResult::Immediate(vec![event]);
         }
