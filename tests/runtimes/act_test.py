@@ -66,7 +66,7 @@ class Components(unittest.TestCase):
 
     def served(self, behind, *options) -> Server:
         component = Path(self.folder.name) / "composed.wasm"
-        run(LRO, "compose", BUILT / "lro_policy.wasm", "-o", component, "--act", behind, "--dir", self.directory, *options)
+        run(LRO, "compose", BUILT / "lro_policy.wasm", "-o", component, "--act", behind, "--act-dir", self.directory, *options)
         server = Server(component, self.directory)
         self.addCleanup(server.end)
         return server
@@ -117,7 +117,7 @@ class Components(unittest.TestCase):
         self.assertFalse((self.directory / "default").exists())
 
     def test_settings_are_those_of_the_composition(self) -> None:
-        server = self.served(BUILT / "lro_test_tools.wasm", "--settings", '{"threshold":100}')
+        server = self.served(BUILT / "lro_test_tools.wasm", "--act-settings", '{"threshold":100}')
         self.offloaded(server, count=20)
         self.assertEqual(len(list((self.directory / "default").iterdir())), 1)
 

@@ -18,8 +18,8 @@ const EXAMPLES: &str = "Examples:
   lro compose my-policy.wasm -o filter.wasm --fuel 4000000000
   lro compose my-policy.wasm -o edge.wasm --http edge
   lro compose my-policy.wasm -o served.wasm --http my-server.wasm
-  lro compose my-policy.wasm -o tools.wasm --act my-tools.wasm --dir /var/lib/lro
-  lro compose my-policy.wasm -o reader.wasm --act reader --dir /var/lib/lro";
+  lro compose my-policy.wasm -o tools.wasm --act my-tools.wasm --act-dir /var/lib/lro
+  lro compose my-policy.wasm -o reader.wasm --act reader --act-dir /var/lib/lro";
 
 /// Compose a policy with what a host does around it, into one component for any runtime of components
 ///
@@ -45,14 +45,14 @@ pub(crate) struct Arguments {
     http: Option<PathBuf>,
     /// Make it a component with tools for ACT: those of a component whose results it filters, and those that read the offloads, or
     /// with `reader` the latter alone
-    #[arg(long, value_name = "reader|FILE", requires = "dir", conflicts_with_all = ["http", "files"])]
+    #[arg(long, value_name = "reader|FILE", requires = "act_dir", conflicts_with_all = ["http", "files"])]
     act: Option<PathBuf>,
     /// With --act: the directory of the offloads, an absolute path
     #[arg(long, value_name = "DIR", requires = "act")]
-    dir: Option<PathBuf>,
+    act_dir: Option<PathBuf>,
     /// With --act: the settings of the policy, a JSON object
     #[arg(long, value_name = "JSON", requires = "act", default_value = "{}")]
-    settings: String,
+    act_settings: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -64,7 +64,7 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { file, output, files, fuel, http, act, dir, settings } = arguments;
+    let Arguments { file, output, files, fuel, http, act, act_dir, act_settings } = arguments;
     let files = match files {
         Files::Memory if act.is_none() => compose::Files::Memory,
         _ => compose::Files::Directory,
@@ -79,8 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         composed = handler(&composed, files, server)?;
         exports = HANDLER.to_owned();
     }
-    if let (Some(tools), Some(directory)) = (act, dir) {
-        composed = with_tools(&composed, tools, directory, settings)?;
+    if let (Some(tools), Some(directory)) = (act, act_dir) {
+        composed = with_tools(&composed, tools, directory, act_settings)?;
         exports = TOOLS.to_owned();
     }
     let imports = compose::imports(&composed)?;
