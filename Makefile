@@ -13,7 +13,8 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-reading -p lro-mcp -p lro-document -p lro-http
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
 	-p lro-reader -p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory \
-	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory
+	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory \
+	-p lro-act -p lro-act-directory -p lro-no-tools
 HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-setup -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
@@ -110,13 +111,13 @@ lint: setup ## Check formatting, spelling, lints and documentation
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
 	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
-	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_reader lro_adapter lro_bridge lro_results_memory lro_results_directory lro_middleware lro_forward lro_store_memory lro_store_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_reader lro_adapter lro_bridge lro_results_memory lro_results_directory lro_middleware lro_forward lro_store_memory lro_store_directory lro_act lro_act_directory lro_no_tools; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 

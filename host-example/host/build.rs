@@ -9,7 +9,7 @@ use std::process::Command;
 use std::{env, fs, io};
 
 /// Each component, and the variable that names another file in its place.
-const COMPONENTS: [(&str, &str); 12] = [
+const COMPONENTS: [(&str, &str); 16] = [
     ("lro_policy.wasm", "LRO_POLICY_COMPONENT"),
     ("lro_extract.wasm", "LRO_EXTRACT_COMPONENT"),
     ("lro_extract_sql.wasm", "LRO_EXTRACT_SQL_COMPONENT"),
@@ -22,17 +22,21 @@ const COMPONENTS: [(&str, &str); 12] = [
     ("lro_forward.wasm", "LRO_FORWARD_COMPONENT"),
     ("lro_store_memory.wasm", "LRO_STORE_MEMORY_COMPONENT"),
     ("lro_store_directory.wasm", "LRO_STORE_DIRECTORY_COMPONENT"),
+    ("lro_reader.wasm", "LRO_READER_COMPONENT"),
+    ("lro_act.wasm", "LRO_ACT_COMPONENT"),
+    ("lro_act_directory.wasm", "LRO_ACT_DIRECTORY_COMPONENT"),
+    ("lro_no_tools.wasm", "LRO_NO_TOOLS_COMPONENT"),
 ];
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The same as `make component`, so that neither builds anew what the other has built.
 #[rustfmt::skip]
-const BUILD: [&str; 34] = [
+const BUILD: [&str; 40] = [
     "build", "--locked", "--profile", "component", "--target", TARGET, "-p", "lro-policy", "-p", "lro-redact", "-p",
     "lro-extract", "-p", "lro-extract-sql", "-p", "lro-document-text", "-p", "lro-reader", "-p", "lro-adapter", "-p", "lro-bridge",
     "-p", "lro-results-memory", "-p", "lro-results-directory", "-p", "lro-middleware", "-p", "lro-forward",
-    "-p", "lro-store-memory", "-p", "lro-store-directory",
+    "-p", "lro-store-memory", "-p", "lro-store-directory", "-p", "lro-act", "-p", "lro-act-directory", "-p", "lro-no-tools",
 ];
 
 /// What the outer cargo sets for its own compiler, flags and target.

@@ -26,7 +26,7 @@ step() {
 
 step "The policies, by cargo component and for wasm32-wasip2"
 cargo build --locked --release -p lro -p lro-tests --bins --example composed
-cargo build --locked --profile component --target wasm32-unknown-unknown -p lro-test-policies
+cargo build --locked --profile component --target wasm32-unknown-unknown -p lro-test-policies -p lro-test-tools
 cargo component build --locked --profile component -p lro-policy -p lro-redact
 cargo build --locked --profile component --target wasm32-wasip2 -p lro-policy -p lro-redact
 
@@ -73,6 +73,12 @@ curl --silent --show-error --retry 20 --retry-connrefused --retry-delay 1 \
     'http://127.0.0.1:8809/filter?tool=search' --data-binary "@$fresh/result.json" \
     --header "Authorization: Bearer $LRO_EDGE_TOKEN"
 echo
+
+step "Tools for ACT"
+"$python" tests/runtimes/act_test.py "$target"
+
+step "The gateway in wasmCloud"
+"$python" tests/runtimes/wasmcloud_test.py "$target"
 
 step "One component in every runtime"
 "$python" tests/runtimes/table.py "$target"

