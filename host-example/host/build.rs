@@ -9,11 +9,12 @@ use std::process::Command;
 use std::{env, fs, io};
 
 /// Each component, and the variable that names another file in its place.
-const COMPONENTS: [(&str, &str); 12] = [
+const COMPONENTS: [(&str, &str); 13] = [
     ("lro_policy.wasm", "LRO_POLICY_COMPONENT"),
     ("lro_extract.wasm", "LRO_EXTRACT_COMPONENT"),
     ("lro_extract_sql.wasm", "LRO_EXTRACT_SQL_COMPONENT"),
     ("lro_document_text.wasm", "LRO_DOCUMENT_TEXT_COMPONENT"),
+    ("lro_reader.wasm", "LRO_READER_COMPONENT"),
     ("lro_adapter.wasm", "LRO_ADAPTER_COMPONENT"),
     ("lro_bridge.wasm", "LRO_BRIDGE_COMPONENT"),
     ("lro_results_memory.wasm", "LRO_RESULTS_MEMORY_COMPONENT"),

@@ -117,7 +117,7 @@ pub(crate) fn refusal(status: u16, reason: &str) -> Response {
     json(status, error_response(None, INVALID_REQUEST, reason))
 }
 
-fn json(status: u16, body: Bytes) -> Response {
+pub(crate) fn json(status: u16, body: Bytes) -> Response {
     let headers = Fields::new();
     let _ = headers.set("content-type", &[b"application/json".to_vec()]);
     with_body(status, headers, body)

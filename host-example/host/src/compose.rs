@@ -28,6 +28,9 @@ use wasmparser::{BinaryReaderError, ComponentExternalKind, Encoding, Parser, Pay
 /// The component that does a host's work: `guest/adapter`.
 pub const ADAPTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_adapter.wasm"));
 
+/// The component that reads offloads: `guest/reader`.
+pub const READER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_reader.wasm"));
+
 /// The component before policies of the contract 0.1.0: `guest/bridge`.
 pub const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_bridge.wasm"));
 
