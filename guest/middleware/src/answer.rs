@@ -61,8 +61,9 @@ async fn whole(mut exchange: Exchange, response: Response) -> Response {
     if let Err(error) = trailers.await {
         return failed(&mut exchange, &format!("the connection to the server failed: {error}"));
     }
-    let message = Message::read(bytes.clone());
-    let decided = match (classify(&bytes), message.fault()) {
+    // What still held the body would have it copied when it goes on.
+    let fault = Message::read(bytes.clone()).fault();
+    let decided = match (classify(&bytes), fault) {
         (BodyKind::Wide, _) => return failed(&mut exchange, &HeaderError::Charset("utf-16".to_owned()).to_string()),
         (BodyKind::Events, _) => {
             return failed(&mut exchange, "the server sent an event stream with another content type");
