@@ -233,7 +233,9 @@ fn a_component_refuses_what_is_above_its_limits() {
 
 #[test]
 fn a_component_names_the_variable_at_fault() {
-    for (variable, value) in [("LRO_SETTINGS", r#"{"treshold":1}"#), ("LRO_MESSAGE_BYTES", "much")] {
+    for (variable, value) in
+        [("LRO_SETTINGS", r#"{"treshold":1}"#), ("LRO_MESSAGE_BYTES", "much"), ("LRO_TTL_SECONDS", "0")]
+    {
         let gate = Served::start(&BEFORE_SERVER, &[(variable, value)]);
         let reply = ask(&gate.url, &records(1, 1, false));
         assert_eq!(reply.status, 500);

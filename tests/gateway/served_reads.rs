@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::faults::{Gate, tool_call};
+use crate::http::open_modern;
 use crate::served::{MANY, Served, ask, descriptor, records, said, server, with_files};
 use crate::support::{environment, path_text};
 use crate::wire::{modern_meta, request};
@@ -19,7 +20,8 @@ use crate::wire::{modern_meta, request};
 fn kept(offloads: &Path, variables: &[(&str, &str)]) -> Served {
     let component = with_files(DEFAULT_POLICY, Files::Directory, &server());
     let preopened = format!("{}::/", path_text(offloads));
-    Served::with(&component, variables, &["-S", "cli", "--dir", &preopened])
+    // What reads is large, and how fast it runs does not matter.
+    Served::with(&component, variables, &["-O", "opt-level=0", "-S", "cli", "--dir", &preopened])
 }
 
 /// Offloads a result, and returns its handle.
@@ -63,7 +65,7 @@ fn a_component_reads_back_as_the_gateway_does() {
     let read = |arguments: Value| tool_call(3, "lro_read", arguments);
     let resource = |uri: &str| request(4, "resources/read", json!({"uri": uri}));
     let page = ask(&gate.url, &read(json!({"handle": handle, "limit": 5}))).answer();
-    let cursor = &page["result"]["structuredContent"]["nextCursor"];
+    let cursor = &page["result"]["structuredContent"]["next"];
     assert!(cursor.is_string(), "{page}");
     let messages = [
         request(1, "initialize", json!({"protocolVersion": "2025-11-25"})),
@@ -74,7 +76,7 @@ fn a_component_reads_back_as_the_gateway_does() {
         extract(json!({"handle": handle, "where": [{"field": "state", "op": "eq", "value": "open"}], "limit": 3})),
         extract(json!({"handle": handle, "sql": "select state, count(*) as n from items group by state"})),
         extract(json!({"handle": handle, "where": [{"field": "", "op": "no"}]})),
-        extract(json!({"handle": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "count": true})),
+        extract(json!({"handle": "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", "count": true})),
         extract(json!({"handle": "../default", "count": true})),
         extract(json!({})),
         read(json!({"handle": handle, "limit": 5})),
@@ -87,13 +89,11 @@ fn a_component_reads_back_as_the_gateway_does() {
     for message in &messages {
         assert_eq!(said(&ask(&gate.url, message)), said(&ask(&gateway.url, message)), "{message}");
     }
-    for message in messages.iter().map(modern) {
-        let (component, rust) = (ask(&gate.url, &message).answer(), ask(&gateway.url, &message).answer());
-        assert_eq!(component, rust, "{message}");
+    let discover = request(1, "server/discover", json!({}));
+    for message in [&discover, &messages[1], &messages[4], &messages[8], &messages[11], &messages[13]].map(modern) {
+        let answer = |url: &str| open_modern(url, &message, &[]).finish();
+        assert_eq!(said(&answer(&gate.url)), said(&answer(&gateway.url)), "{message}");
     }
-    let (component, rust) = (ask(&gate.url, &modern(&messages[11])).answer(), &page);
-    assert_eq!(component["result"]["resultType"], "complete", "{component}");
-    assert_eq!(component["result"]["structuredContent"], rust["result"]["structuredContent"]);
 }
 
 // The offloads of a tenant are not found by another one that uses the same directory.
@@ -148,8 +148,4 @@ fn a_component_keeps_no_more_than_its_bounds() {
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     assert!(answer.to_string().contains("the store holds 300000"), "{answer}");
     assert!(!names(offloads.path()).iter().any(|name| name.starts_with(".staging-")));
-
-    let gate = kept(offloads.path(), &[("LRO_TTL_SECONDS", "0")]);
-    let refused = ask(&gate.url, &records(1, 1, false)).text();
-    assert!(refused.contains("LRO_TTL_SECONDS is `0`"), "{refused}");
 }
