@@ -60,7 +60,7 @@ test: ready ## Run all tests
 	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) -p lro-fail-points
 
 .PHONY: conformance
-conformance: ready ## Run the official conformance suite, directly and through the gateway
+conformance: ready wasmtime ## Run the official conformance suite, directly, through the gateway and through the component
 	@$(CARGO) build --locked --release -p lro-conformance
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 

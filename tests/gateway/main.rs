@@ -44,6 +44,7 @@ mod resources;
 mod schemas;
 mod scripted;
 mod served;
+mod served_reads;
 mod server_tasks;
 mod servers;
 mod sessions;

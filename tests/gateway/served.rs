@@ -24,10 +24,10 @@ use crate::support::{Environment, Process, lro, path_text, words};
 use crate::wire::request;
 
 /// Records whose text is above the default threshold.
-const MANY: u64 = 2_000;
+pub(crate) const MANY: u64 = 2_000;
 
 /// The server that is a component.
-fn server() -> Vec<u8> {
+pub(crate) fn server() -> Vec<u8> {
     component("lro_test_server.wasm")
 }
 
@@ -38,7 +38,7 @@ fn before(policy: &[u8], server: &[u8]) -> Vec<u8> {
     with_files(policy, Files::Memory, server)
 }
 
-fn with_files(policy: &[u8], files: Files, server: &[u8]) -> Vec<u8> {
+pub(crate) fn with_files(policy: &[u8], files: Files, server: &[u8]) -> Vec<u8> {
     middleware(&compose(policy, files).unwrap(), files, Some(server)).unwrap()
 }
 
@@ -80,18 +80,18 @@ impl Served {
 }
 
 /// A call of the tool `records`.
-fn records(id: u64, count: u64, stream: bool) -> Value {
+pub(crate) fn records(id: u64, count: u64, stream: bool) -> Value {
     tool_call(id, "records", json!({"count": count, "stream": stream}))
 }
 
-fn ask(url: &str, message: &Value) -> Reply {
+pub(crate) fn ask(url: &str, message: &Value) -> Reply {
     let reply = post(url, &[], message);
     assert!(reply.whole, "cut: {}", reply.text());
     reply
 }
 
 /// What the server says of itself, without what depends on when it was said.
-fn said(reply: &Reply) -> (u16, Option<&String>, String) {
+pub(crate) fn said(reply: &Reply) -> (u16, Option<&String>, String) {
     (reply.status, reply.headers.get("content-type"), reply.text())
 }
 
@@ -233,7 +233,9 @@ fn a_component_refuses_what_is_above_its_limits() {
 
 #[test]
 fn a_component_names_the_variable_at_fault() {
-    for (variable, value) in [("LRO_SETTINGS", r#"{"treshold":1}"#), ("LRO_MESSAGE_BYTES", "much")] {
+    for (variable, value) in
+        [("LRO_SETTINGS", r#"{"treshold":1}"#), ("LRO_MESSAGE_BYTES", "much"), ("LRO_TTL_SECONDS", "0")]
+    {
         let gate = Served::start(&BEFORE_SERVER, &[(variable, value)]);
         let reply = ask(&gate.url, &records(1, 1, false));
         assert_eq!(reply.status, 500);
@@ -267,7 +269,7 @@ fn real_clients_and_servers_meet_through_a_component() {
     });
 }
 
-fn descriptor(result: &Value) -> Value {
+pub(crate) fn descriptor(result: &Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"));
     serde_json::from_str(text).unwrap_or_else(|_| panic!("no descriptor: {result}"))
 }

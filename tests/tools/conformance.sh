@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The official conformance suite against a server, directly and through the gateway:
+# The official conformance suite against a server, directly, through the gateway, and through the gateway that is a component in
+# `wasmtime serve`:
 #
 #     conformance.sh TARGET_DIR [NODE_MODULES]
 #
-# Passes when every check has the same result both ways, and where the gateway translates between a client and a server of
+# Passes when every check has the same result all ways, and where the gateway translates between a client and a server of
 # different generations of the protocol, when those alone differ that the server does not offer. Takes the programs from CONFORMANCE_SERVER and LRO, or else
-# from TARGET_DIR/release, and the suite from NODE_MODULES, or else from where set-up.sh installs it.
+# from TARGET_DIR/release, `wasmtime-serve` and the policy from TARGET_DIR, and the suite from NODE_MODULES, or else from where set-up.sh installs it.
 set -euo pipefail
 
 REVISIONS="2025-11-25 2026-07-28"
@@ -16,8 +17,10 @@ RUN_SECONDS=600
 server=${CONFORMANCE_SERVER:-$1/release/lro-conformance}
 lro=${LRO:-$1/release/lro}
 modules=${2:-$1/test-data/mcp/node_modules}
+wasmtime=$1/release/wasmtime-serve
+policy=$1/wasm32-unknown-unknown/component/lro_policy.wasm
 suite=$modules/@modelcontextprotocol/conformance/dist/index.js
-for file in "$server" "$lro" "$suite"; do
+for file in "$server" "$lro" "$wasmtime" "$policy" "$suite"; do
     [ -e "$file" ] || { echo "conformance: $file is missing" >&2; exit 2; }
 done
 # The suite needs a newer Node than many systems have; set-up.sh installs one.
@@ -54,7 +57,7 @@ start() {
     "$@" <&7 7<&- 9>&- > "$work/$name.log" 2>&1 &
     started=$!
     children+=("$started")
-    until address=$(grep -o -m 1 'listening on http://[^ ]*' "$work/$name.log"); do
+    until address=$(grep -o -m 1 -E '(listening|Serving HTTP) on http://[^ ]*' "$work/$name.log"); do
         if ! kill -0 "$started" 2> /dev/null || [ "$SECONDS" -ge "$deadline" ]; then
             echo "conformance: the $name did not start" >&2
             cat "$work/$name.log" >&2
@@ -62,7 +65,7 @@ start() {
         fi
         sleep 0.05
     done
-    address=${address#listening on }
+    address=${address#* on }
 }
 
 # run WAY REVISION ADDRESS: runs the suite and writes WAY-REVISION.json, a list of its checks
@@ -111,6 +114,10 @@ upstream=$address
 for revision in $REVISIONS; do run direct "$revision" "$upstream"; done
 start gateway "$lro" gateway --upstream "$upstream" --listen 127.0.0.1:0
 for revision in $REVISIONS; do run gateway "$revision" "$address"; done
+"$lro" compose "$policy" -o "$work/edge.wasm" --http edge --files directory > "$work/compose.log"
+mkdir -m 700 "$work/kept"
+start component "$wasmtime" --addr 127.0.0.1:0 -S cli --dir "$work/kept::/" --env LRO_UPSTREAM="$upstream" "$work/edge.wasm"
+for revision in $REVISIONS; do run component "$revision" "$address"; done
 
 # Clients of each generation before a server that serves the other alone.
 start modern "$server" --only modern
@@ -157,7 +164,9 @@ compare() {
         | "\n\(.scenario): \(.name)\n    \(.before) directly, \(.after) through the gateway",
         (.reason // empty | "    \(.)")' "$result"
 }
-for revision in $REVISIONS; do compare gateway "$revision"; done
+for way in gateway component; do
+    for revision in $REVISIONS; do compare "$way" "$revision"; done
+done
 # shellcheck disable=SC2086 # a word for each scenario
 compare translated 2025-11-25 $in_sessions
 # shellcheck disable=SC2086

@@ -48,7 +48,7 @@ fn text_block(text: &str) -> Value {
 }
 
 /// The text in the first of its languages.
-fn message(text: &LocalizedString) -> &str {
+pub(crate) fn message(text: &LocalizedString) -> &str {
     match text {
         LocalizedString::Plain(text) => text,
         LocalizedString::Localized(texts) => texts.first().map(|(_, text)| text.as_str()).unwrap_or_default(),

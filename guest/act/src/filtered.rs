@@ -7,12 +7,19 @@ use crate::bindings::act::tools::tool_provider::ToolResult;
 use crate::bindings::act::tools::types::ToolEvent;
 use crate::bindings::lro::act::settings;
 use crate::bindings::lro::adapter::filter::{self, Abilities, Error as FilterError, Outcome, Reply, Request};
-use crate::bindings::lro::http::store;
+use crate::bindings::lro::http::store::{self, Bounds};
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
 use crate::{INTERNAL, TENANT, error, events, now};
 
-/// Most bytes of a result that comes as a stream.
+/// Most bytes of a result that comes as a stream, with [`EVENT_BYTES`] for each event.
 const RESULT_BYTES_MAX: usize = 64 << 20;
+
+/// What an event counts besides its content and metadata.
+const EVENT_BYTES: usize = 256;
+
+/// What is kept in the directory: nothing expires, and the oldest make room.
+const KEPT_BYTES_MAX: u64 = 4 << 30;
+const KEPT_OFFLOADS_MAX: u32 = 1_000;
 
 /// All events of a result.
 pub(crate) async fn collected(result: ToolResult) -> Result<Vec<ToolEvent>, Error> {
@@ -22,15 +29,21 @@ pub(crate) async fn collected(result: ToolResult) -> Result<Vec<ToolEvent>, Erro
     };
     let (mut events, mut bytes) = (Vec::new(), 0);
     while let Some(event) = stream.next().await {
-        if let ToolEvent::Content(part) = &event {
-            bytes += part.data.len();
-        }
+        bytes += EVENT_BYTES + size(&event);
         if bytes > RESULT_BYTES_MAX {
             return Err(error(INTERNAL, format!("the result of the tool has more than {RESULT_BYTES_MAX} bytes")));
         }
         events.push(event);
     }
     Ok(events)
+}
+
+fn size(event: &ToolEvent) -> usize {
+    let (content, metadata) = match event {
+        ToolEvent::Content(part) => (part.data.len(), &part.metadata),
+        ToolEvent::Error(error) => (events::message(&error.message).len(), &error.metadata),
+    };
+    content + metadata.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
 }
 
 /// What goes to the caller of `tool`. `query` are its arguments as JSON.
@@ -64,7 +77,9 @@ fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterErro
         store::discard();
         return Ok(reply);
     }
-    match store::publish(TENANT, &request.id) {
+    let oldest = Ulid::from_parts(0, 0).to_string();
+    let bounds = Bounds { oldest, bytes: KEPT_BYTES_MAX, offloads: KEPT_OFFLOADS_MAX };
+    match store::publish(TENANT, &request.id, &bounds) {
         Ok(()) => Ok(reply),
         Err(reason) => filter::failed(&request, result, &reason, true),
     }

@@ -1,7 +1,5 @@
 //! The tools that read offloads.
 
-use std::cell::OnceCell;
-
 use lro_reading::tool::{EXTRACT_TOOL, READ_TOOL};
 use lro_reading::{Budget, PAGE_BYTES_DEFAULT};
 use serde_json::Value;
@@ -9,7 +7,7 @@ use serde_json::Value;
 use crate::bindings::act::core::types::LocalizedString;
 use crate::bindings::act::tools::types::{ToolDefinition, ToolEvent};
 use crate::bindings::lro::adapter::reading::{self, Caller, Offload};
-use crate::bindings::wasi::random0_3_0::random::get_random_bytes;
+use crate::bindings::lro::http::store;
 use crate::{INTERNAL, INVALID_ARGUMENTS, TENANT, error, events, now};
 
 /// Code of JSON-RPC for arguments that do not fit.
@@ -17,11 +15,6 @@ const INVALID_PARAMS: i32 = -32602;
 
 /// An offload lasts until somebody removes its directory; in a session it can be read for so many milliseconds from now on.
 const LASTS: u64 = 3_600_000;
-
-thread_local! {
-    /// What signs the cursors of this instance.
-    static CURSOR_KEY: OnceCell<Vec<u8>> = const { OnceCell::new() };
-}
 
 pub(crate) fn has(tool: &str) -> bool {
     tool == EXTRACT_TOOL || tool == READ_TOOL
@@ -48,19 +41,25 @@ const CBOR_TRUE: u8 = 0xf5;
 
 /// Calls one of the tools.
 pub(crate) fn call(tool: &str, arguments: &str) -> Vec<ToolEvent> {
+    let cursor_key = match store::cursor_key() {
+        Ok(key) => key,
+        Err(reason) => return vec![ToolEvent::Error(error(INTERNAL, reason))],
+    };
     let now = now();
-    let handles = reading::handles(tool, arguments);
+    let lent = store::lend(TENANT, &reading::handles(tool, arguments));
     let Budget { bytes: answer_bytes, tokens: answer_tokens } = Budget::default();
     let caller = Caller {
         tenant: TENANT.to_owned(),
-        offloads: handles.into_iter().map(|handle| Offload { handle, expires: now + LASTS }).collect(),
+        offloads: lent.into_iter().map(|handle| Offload { handle, expires: now + LASTS }).collect(),
         now,
-        cursor_key: CURSOR_KEY.with(|key| key.get_or_init(|| get_random_bytes(32)).clone()),
+        cursor_key,
         answer_bytes,
         answer_tokens,
         page_bytes: PAGE_BYTES_DEFAULT,
     };
-    match reading::call(&caller, tool, arguments) {
+    let answered = reading::call(&caller, tool, arguments);
+    store::discard();
+    match answered {
         Ok(result) => events::of_mcp(&result),
         Err(wrong) => {
             let kind = if wrong.code == INVALID_PARAMS { INVALID_ARGUMENTS } else { INTERNAL };

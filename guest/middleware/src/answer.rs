@@ -61,8 +61,9 @@ async fn whole(mut exchange: Exchange, response: Response) -> Response {
     if let Err(error) = trailers.await {
         return failed(&mut exchange, &format!("the connection to the server failed: {error}"));
     }
-    let message = Message::read(bytes.clone());
-    let decided = match (classify(&bytes), message.fault()) {
+    // What still held the body would have it copied when it goes on.
+    let fault = Message::read(bytes.clone()).fault();
+    let decided = match (classify(&bytes), fault) {
         (BodyKind::Wide, _) => return failed(&mut exchange, &HeaderError::Charset("utf-16".to_owned()).to_string()),
         (BodyKind::Events, _) => {
             return failed(&mut exchange, "the server sent an event stream with another content type");
@@ -117,7 +118,7 @@ pub(crate) fn refusal(status: u16, reason: &str) -> Response {
     json(status, error_response(None, INVALID_REQUEST, reason))
 }
 
-fn json(status: u16, body: Bytes) -> Response {
+pub(crate) fn json(status: u16, body: Bytes) -> Response {
     let headers = Fields::new();
     let _ = headers.set("content-type", &[b"application/json".to_vec()]);
     with_body(status, headers, body)

@@ -17,10 +17,36 @@ pub(crate) struct Call {
 /// What one message asks for.
 pub(crate) enum Wanted {
     Call(Call),
-    Tools,
+    /// `initialize` or `server/discover`.
+    Greeting,
+    /// A list that the gateway's own items are in.
+    List {
+        list: List,
+        is_first_page: bool,
+        is_modern: bool,
+    },
     /// A task, which may have the result of a tool.
     Task,
     Other,
+}
+
+/// A list that the gateway's own items are in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    Tools,
+    Templates,
+    Resources,
+}
+
+impl List {
+    /// The member of the result with the items.
+    pub(crate) const fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Templates => "resourceTemplates",
+            Self::Resources => "resources",
+        }
+    }
 }
 
 /// The requests of a client that are not answered yet.
@@ -61,6 +87,10 @@ impl Asked {
 
 fn wanted(message: &Message) -> Option<(Id, Wanted)> {
     let id = message.id().filter(|_| message.kind() == Kind::Request)?;
+    let list = |list| {
+        let params = message.params();
+        Wanted::List { list, is_first_page: params.cursor.is_none(), is_modern: params.is_modern() }
+    };
     let wanted = match message.method().as_deref() {
         Some(method::TOOLS_CALL) => {
             let params = message.params();
@@ -68,7 +98,10 @@ fn wanted(message: &Message) -> Option<(Id, Wanted)> {
             let query = query.filter(|query| query.len() <= QUERY_BYTES_MAX);
             Wanted::Call(Call { tool: params.name.unwrap_or_default().into_owned(), query })
         }
-        Some(method::TOOLS_LIST) => Wanted::Tools,
+        Some(method::INITIALIZE | method::DISCOVER) => Wanted::Greeting,
+        Some(method::TOOLS_LIST) => list(List::Tools),
+        Some(method::RESOURCE_TEMPLATES_LIST) => list(List::Templates),
+        Some(method::RESOURCES_LIST) => list(List::Resources),
         Some(method::TASKS_GET | method::TASKS_RESULT) => Wanted::Task,
         _ => Wanted::Other,
     };

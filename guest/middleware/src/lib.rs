@@ -1,5 +1,6 @@
 //! A gateway that is a component of the world `lro-middleware`: it stands between a client and the HTTP handler of an MCP server,
-//! and filters the results of tools in the answers, JSON or event stream. All else goes through byte for byte.
+//! and filters the results of tools in the answers, JSON or event stream. Where offloads are kept, it adds the tools and resources that read
+//! them. All else goes through byte for byte.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -7,6 +8,7 @@
 //! | `request` | the client's request, read and sent on |
 //! | `asked` | what its messages ask for |
 //! | `message` | what becomes of a message from the server |
+//! | `own` | tools and resources to read what was offloaded |
 //! | `answer` | the response to the client: a whole body, or an error |
 //! | `stream` | the response to the client: an event stream |
 //! | `body` | bodies: read up to a limit, and written |
@@ -16,6 +18,7 @@ mod answer;
 mod asked;
 mod body;
 mod message;
+mod own;
 mod request;
 mod settings;
 mod stream;

@@ -3,16 +3,15 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use lro_contract::ulid::Ulid;
 use lro_mcp::{INTERNAL_ERROR, Id, Kind, Message, error_response, looks_like_tool_result, method};
 
-use crate::asked::{Asked, Call, Wanted};
+use crate::asked::{Asked, Call, List, Wanted};
 use crate::bindings::lro::adapter::filter::{self, Abilities, Outcome, Request};
 use crate::bindings::lro::http::store;
-use crate::bindings::wasi::clocks0_3_0::system_clock::now;
 use crate::bindings::wasi::http::types::Fields;
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
-use crate::settings::{Settings, sentence};
+use crate::own::{self, Own};
+use crate::settings::{Settings, id_of, milliseconds, sentence};
 
 /// What begins a response.
 const VERSION: &str = r#"{"jsonrpc":"2.0","#;
@@ -107,6 +106,11 @@ impl Exchange {
         let wanted = message.id().and_then(|id| self.asked.take(&id)).map(|(_, wanted)| wanted);
         let id = message.id();
         let decided = match wanted {
+            Some(Wanted::List { list, is_modern, .. }) if message.result().is_none() => {
+                let own = self.settings.own.as_ref();
+                let listed = own.and_then(|own| own.instead_of_missing(message, list, is_modern));
+                return listed.map_or(Decided::Pass, Decided::Replace);
+            }
             _ if message.result().is_none() => return Decided::Pass,
             Some(Wanted::Call(call)) => self.call(message, &call),
             Some(Wanted::Task) if !looks_like_tool_result(message) => self.task(message, &["result", "result"]),
@@ -114,7 +118,11 @@ impl Exchange {
             None => self.call(message, &Call::default()),
             // Clients may read an answer to anything as the result of a call.
             _ if looks_like_tool_result(message) => self.call(message, &Call::default()),
-            Some(Wanted::Tools) => self.tools(message),
+            Some(Wanted::List { list: List::Tools, is_first_page, .. }) => self.tools(message, is_first_page),
+            Some(Wanted::List { list: List::Templates, is_first_page: true, .. }) => {
+                return self.with_own(|own| own.templates(message));
+            }
+            Some(Wanted::Greeting) => return self.with_own(|own| own.greeting(message)),
             _ => return Decided::Pass,
         };
         decided.unwrap_or_else(|error| {
@@ -123,11 +131,19 @@ impl Exchange {
         })
     }
 
-    /// The tools, with output schemas that are true of what replaces a result. The place for tools of the gateway's own.
-    fn tools(&self, message: &Message) -> Result<Decided, String> {
+    /// What the gateway adds to, if anything can be read back.
+    fn with_own(&self, add: impl FnOnce(&Own) -> Bytes) -> Decided {
+        self.settings.own.as_ref().map_or(Decided::Pass, |own| Decided::Replace(add(own)))
+    }
+
+    /// The tools, with output schemas that are true of what replaces a result, and on the first page the gateway's own.
+    fn tools(&self, message: &Message, is_first_page: bool) -> Result<Decided, String> {
+        let is_taken = || lro_mcp::listed_tools(message).iter().any(|tool| own::is_tool(&tool.name));
+        let own = self.settings.own.as_ref().filter(|_| is_first_page && !is_taken());
+        let more = own.map(|own| own.tools.as_slice()).unwrap_or_default();
         let list = message.value(&["result"]).unwrap_or_default();
         let list = std::str::from_utf8(&list).map_err(|error| error.to_string())?;
-        Ok(match filter::tools_list(&self.settings.filter, list, &[]) {
+        Ok(match filter::tools_list(&self.settings.filter, list, more) {
             Ok(changed) if changed != list => Decided::Replace(message.with_bytes(&["result"], changed.as_bytes())),
             // A list without tools is none to change.
             Ok(_) | Err(_) => Decided::Pass,
@@ -159,8 +175,11 @@ impl Exchange {
 
     /// Filters the result of a tool, or a response with one. Returns what replaces it.
     fn filtered(&self, text: &str, call: &Call) -> Result<Option<String>, String> {
-        let Settings { filter: settings, tenant, shown_directory, .. } = &*self.settings;
-        let id = new_id();
+        let Settings { filter: settings, tenant, shown_directory, own, .. } = &*self.settings;
+        let id = id_of(milliseconds(), u128::from(get_random_u64()) << 64 | u128::from(get_random_u64()));
+        let shell = if shown_directory.is_empty() { Abilities::empty() } else { Abilities::SHELL };
+        let tools = Abilities::EXTRACT_TOOL | Abilities::READ_TOOL;
+        let abilities = if own.is_some() { shell | tools } else { shell };
         let request = Request {
             shown_path: format!("{shown_directory}/{tenant}/{id}"),
             id,
@@ -169,13 +188,13 @@ impl Exchange {
             tool: call.tool.clone(),
             query: call.query.clone(),
             input_schema: None,
-            abilities: if shown_directory.is_empty() { Abilities::empty() } else { Abilities::SHELL },
+            abilities,
             settings: settings.clone(),
         };
         let mut reply = filter::filter(&request, text).map_err(sentence)?;
         if reply.outcome != Outcome::Offload {
             store::discard();
-        } else if let Err(error) = store::publish(tenant, &request.id) {
+        } else if let Err(error) = store::publish(tenant, &request.id, &self.settings.bounds()) {
             reply = filter::failed(&request, text, &error, true).map_err(sentence)?;
         }
         Ok(reply.tool_result)
@@ -185,13 +204,4 @@ impl Exchange {
     pub(crate) fn fail(&mut self, reason: &str) -> Option<Bytes> {
         self.asked.take_only().map(|id: Id| error_response(Some(&id), INTERNAL_ERROR, reason))
     }
-}
-
-/// A new id: the time, and random bits.
-fn new_id() -> String {
-    let now = now();
-    let milliseconds =
-        u128::try_from(now.seconds).unwrap_or_default() * 1_000 + u128::from(now.nanoseconds / 1_000_000);
-    let random = u128::from(get_random_u64()) << 64 | u128::from(get_random_u64());
-    Ulid::from_parts(milliseconds, random).to_string()
 }

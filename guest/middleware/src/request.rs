@@ -13,6 +13,7 @@ use crate::bindings::wasi::http::handler::handle;
 use crate::bindings::wasi::http::types::{ErrorCode, Fields, Method, Request, RequestOptions, Response, Scheme};
 use crate::body::{self, Read, Trailers};
 use crate::message::Exchange;
+use crate::own;
 use crate::settings::Settings;
 
 /// Answers a request.
@@ -59,6 +60,9 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
     }
     // What is not one object may still have a message in it.
     let is_unread = is_foreign && (message.fault() != Some(Fault::NotOne) || classify(&bytes) == BodyKind::Text);
+    if let Some(answered) = own::answer(&settings, &message) {
+        return Ok(answer::json(200, answered));
+    }
     let mut exchange = Exchange::new(settings, &headers, Asked::of(&message));
     let (body, _) = body::of_bytes(bytes.into());
     if is_unread {

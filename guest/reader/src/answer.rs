@@ -1,7 +1,7 @@
 //! Answers to questions.
 
 use lro_answer::plain::question_error;
-use lro_answer::{Answer as Found, ExtractError, extract as answered, extract_sql, with_files};
+use lro_answer::{Answer as Found, ExtractError, Source, extract as answered, extract_sql, with_files};
 use lro_contract::query::Query;
 use lro_reading::tool::{self, Asked, ExtractArguments, Failure, answer_json, result_of};
 use lro_reading::{Answer, Budget, Question, Sql, Table, asked_budget, files, fitted, sql_tables};
@@ -53,7 +53,7 @@ fn about(caller: &Caller, offload: &Offload, section: Option<&str>, question: &Q
     let mut sources = Vec::with_capacity(files.len());
     for file in files {
         offload.open(file)?.verify()?;
-        sources.push(offload.source(file));
+        sources.push(Source { directory: offload.directory, ..file.into() });
     }
     let found = with_files(&sources, |read| answered(&sources, &asked, of_component.into(), read));
     let mut answer = checked(found, &asked)?.of_question(question, of_component, budget)?;
@@ -73,7 +73,7 @@ fn about_tables<'a>(
     for Table { offload, file, name } in sql_tables(sections, sql)? {
         let Some(offload) = offloads.get(offload) else { continue };
         offload.open(file)?.verify()?;
-        sources.push(offload.source(file));
+        sources.push(Source { directory: offload.directory, ..file.into() });
         tables.push(name);
     }
     let asked = lro_answer::Sql { query: sql.query.clone(), tables, offset: sql.offset, limit: sql.limit };

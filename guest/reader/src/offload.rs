@@ -3,7 +3,6 @@
 use std::cell::OnceCell;
 use std::hash::Hasher as _;
 
-use lro_answer::Source;
 use lro_contract::digest::{Checksum, Digest, FileHasher, index_entries};
 use lro_contract::manifest::{
     FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest,
@@ -26,17 +25,10 @@ pub(crate) struct Offload {
     pub(crate) id: Ulid,
     /// When it expires, in milliseconds since 1970.
     pub(crate) expires: u64,
+    /// Number of its directory among the preopened ones.
+    pub(crate) directory: u32,
     pub(crate) record: OffloadRecord,
-    directory: Directory,
-}
-
-/// The directory of an offload: preopened itself, or in one that is.
-struct Directory {
-    /// Number of the preopened one.
-    number: u32,
-    /// What precedes the names of files there: nothing, or `TENANT/ID/`.
-    path: String,
-    opened: Descriptor,
+    preopened: Descriptor,
 }
 
 /// An open file of an offload.
@@ -77,8 +69,10 @@ impl Offload {
         if listed.expires <= caller.now {
             return Err(Failure::Tool(format!("the offload {id} has expired: call the tool again that made it")));
         }
-        let directory = Directory::find(&caller.tenant, &name).ok_or_else(missing)?;
-        let manifest = read_all(&directory.opened, MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
+        let directories = get_directories().into_iter();
+        let found = (0..).zip(directories).find(|(_, (_, path))| path.trim_start_matches('/') == name);
+        let (directory, (preopened, _)) = found.ok_or_else(missing)?;
+        let manifest = read_all(&preopened, MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
         let manifest: Option<Manifest<String, OffloadRecord>> = serde_json::from_slice(&manifest).ok();
         let is_valid = |manifest: &Manifest<String, OffloadRecord>| {
             (MANIFEST_VERSION_MIN..=MANIFEST_VERSION).contains(&manifest.version)
@@ -91,34 +85,14 @@ impl Offload {
         if manifest.tenant != caller.tenant {
             return Err(missing());
         }
-        Ok(Self { id, expires: listed.expires, record: manifest.record, directory })
-    }
-
-    /// A file as a source of answers.
-    pub(crate) fn source(&self, file: &FileRecord) -> Source {
-        let Directory { number, path, .. } = &self.directory;
-        Source { directory: *number, name: format!("{path}{}", file.name), ..file.into() }
+        Ok(Self { id, expires: listed.expires, directory, record: manifest.record, preopened })
     }
 
     /// Opens a file.
     pub(crate) fn open(&self, record: &FileRecord) -> Result<File, FileError> {
-        let index = record.index.as_ref().map(|_| open(&self.directory.opened, &record.index_name())).transpose()?;
-        let file = open(&self.directory.opened, &record.name)?;
+        let index = record.index.as_ref().map(|_| open(&self.preopened, &record.index_name())).transpose()?;
+        let file = open(&self.preopened, &record.name)?;
         Ok(File { file, record: record.clone(), index, known: OnceCell::new() })
-    }
-}
-
-impl Directory {
-    fn find(tenant: &str, id: &str) -> Option<Self> {
-        let mut preopened = get_directories();
-        if let Some(index) = preopened.iter().position(|(_, path)| path.trim_start_matches('/') == id) {
-            let (opened, _) = preopened.swap_remove(index);
-            return Some(Self { number: u32::try_from(index).ok()?, path: String::new(), opened });
-        }
-        let path = format!("{tenant}/{id}/");
-        let (first, _) = preopened.first()?;
-        let opened = first.open_at(PathFlags::empty(), &path, OpenFlags::DIRECTORY, DescriptorFlags::READ).ok()?;
-        Some(Self { number: 0, path, opened })
     }
 }
 

@@ -5,15 +5,15 @@
 //!                             │ │ │
 //!          lro:adapter/filter ▼ │ ▼ lro:adapter/reading
 //!                        filter │ reader
-//!                             │ ▼   │
-//!                             └► store
-//!                               ▼   ▼
+//!                             │ ▼ │
+//!                             └► store ◄┘ wasi:filesystem/preopens
+//!                                 ▼
 //!                             directory ──► wasi:filesystem/preopens
 //! ```
 
 use std::path::Path;
 
-use lro_host::compose::{ACT, ACT_DIRECTORY, FILTER, NO_TOOLS, READER, READING, STORE_DIRECTORY};
+use lro_host::compose::{ACT, ACT_DIRECTORY, FILTER, NO_TOOLS, READER, STORE_DIRECTORY};
 use serde_json::{Map, Value, json};
 use wasm_encoder::{
     Alias, CanonicalFunctionSection, CanonicalOption, CodeSection, Component, ComponentAliasSection,
@@ -23,7 +23,7 @@ use wasm_encoder::{
 };
 use wasmparser::{Parser, Payload};
 
-use crate::{Composition, CompositionError, PREOPENS, STORE, told};
+use crate::{Composition, CompositionError, PREOPENS, READING, STORE, told};
 
 /// What the composed component exports, and the component behind it.
 pub const TOOLS: &str = "act:tools/tool-provider@0.2.0";
@@ -64,8 +64,8 @@ pub fn act(filter: &[u8], tools: Option<&[u8]>, directory: &Path, settings: &str
     let act = composition.instance("lro:act", ACT)?;
     composition.connect(constants, directory, SETTINGS)?;
     composition.connect(directory, store, PREOPENS)?;
-    composition.connect(directory, reader, PREOPENS)?;
     composition.connect(store, filter, PREOPENS)?;
+    composition.connect(store, reader, PREOPENS)?;
     composition.connect(constants, act, SETTINGS)?;
     composition.connect(filter, act, FILTER)?;
     composition.connect(reader, act, READING)?;

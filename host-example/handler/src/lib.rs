@@ -3,21 +3,23 @@
 //!
 //! ```text
 //!  wasi:http/handler ◄── middleware ──► wasi:http/handler ◄── a server, or what forwards to one
-//!                         │      │
-//!      lro:adapter/filter ▼      ▼ lro:http/store
-//!                      filter  store
-//!                         └──────► wasi:filesystem/preopens, where files are in a directory
+//!                      │      │      │
+//!   lro:adapter/filter ▼      ▼      ▼ lro:adapter/reading
+//!                   filter  store  reader      without a directory, the store is the reader too
+//!                      │     ▲ ▲     │
+//!                      └─────┘ └─────┘ wasi:filesystem/preopens, where files are in a directory
 //! ```
 
 pub mod act;
 
 pub use act::{TOOLS, act};
 pub use lro_host::compose::FORWARD;
-use lro_host::compose::{FILTER, Files, MIDDLEWARE, STORE_DIRECTORY, STORE_MEMORY};
+use lro_host::compose::{FILTER, Files, MIDDLEWARE, READER, STORE_DIRECTORY, STORE_MEMORY};
 use wac_graph::types::Package;
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId};
 
 const STORE: &str = "lro:http/store@0.1.0";
+const READING: &str = "lro:adapter/reading@0.1.0";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
 
 /// What the composed component exports, and imports where nothing is behind it.
@@ -31,7 +33,8 @@ pub struct CompositionError(String);
 /// Puts a filter, composed with the same `files`, into the middleware, and `server` behind it: a component that exports [`HANDLER`].
 /// Without one, the middleware imports the handler behind it, and its host composes it further.
 ///
-/// With [`Files::Directory`], an offload becomes the directory `TENANT/ID` in the one that the host preopens.
+/// With [`Files::Directory`], an offload becomes the directory `TENANT/ID` in the one that the host preopens, and clients get the tools
+/// and resources that read it.
 ///
 /// # Errors
 /// [`CompositionError`].
@@ -39,16 +42,22 @@ pub fn middleware(filter: &[u8], files: Files, server: Option<&[u8]>) -> Result<
     let mut composition = Composition::default();
     let middleware = composition.instance("lro:middleware", MIDDLEWARE)?;
     let filter = composition.instance("lro:filter", filter)?;
-    let store = match files {
-        Files::Memory => composition.instance("lro:store", STORE_MEMORY)?,
+    let (store, reader) = match files {
+        Files::Memory => {
+            let store = composition.instance("lro:store", STORE_MEMORY)?;
+            (store, store)
+        }
         Files::Directory => {
             let store = composition.instance("lro:store", STORE_DIRECTORY)?;
+            let reader = composition.instance("lro:reader", READER)?;
             composition.connect(store, filter, PREOPENS)?;
-            store
+            composition.connect(store, reader, PREOPENS)?;
+            (store, reader)
         }
     };
     composition.connect(filter, middleware, FILTER)?;
     composition.connect(store, middleware, STORE)?;
+    composition.connect(reader, middleware, READING)?;
     if let Some(server) = server {
         let server = composition.instance("lro:server", server)?;
         composition.connect(server, middleware, HANDLER)?;

@@ -49,7 +49,7 @@ pub const READER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_reader.w
 /// The component that has tools for ACT: `guest/act`.
 pub const ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_act.wasm"));
 
-/// What preopens the directory of offloads alone, for [`STORE_DIRECTORY`] and [`READER`] behind [`ACT`]: `guest/act-directory`.
+/// What preopens the directory of offloads alone, for [`STORE_DIRECTORY`] behind [`ACT`]: `guest/act-directory`.
 pub const ACT_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_act_directory.wasm"));
 
 /// What is behind [`ACT`] where it only reads offloads: `guest/no-tools`.
@@ -62,9 +62,6 @@ const RESULTS_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_r
 pub const FILTER: &str = "lro:adapter/filter@0.1.0";
 /// What it exports as well: the files of the last call.
 pub const FILES: &str = "lro:adapter/files@0.1.0";
-
-/// What [`READER`] exports.
-pub const READING: &str = "lro:adapter/reading@0.1.0";
 
 /// The export of a policy, in the newest version of the contract and in the one that needs the bridge.
 const NEWEST: &str = "lro:filter/lro-filter@0.2.0";

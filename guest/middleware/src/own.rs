@@ -1,0 +1,133 @@
+//! The gateway's own tools and resources, with which clients read what was offloaded: in the lists and instructions of the server,
+//! and answered here.
+
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use lro_contract::ulid::Ulid;
+use lro_mcp::{
+    INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, error_response, method, response, with_capabilities,
+    with_items, with_result_type,
+};
+use lro_reading::tool::{EXTRACT_TOOL, READ_TOOL};
+
+use crate::asked::List;
+use crate::bindings::lro::adapter::reading::{self, Caller, Offload, ProtocolError};
+use crate::bindings::lro::http::store;
+use crate::settings::{Settings, milliseconds};
+
+/// Scheme of the resources.
+const SCHEME: &str = "lro://";
+
+/// Most bytes of the results in an answer.
+const ANSWER_BYTES: u32 = 20_000;
+
+/// Most estimated tokens of the results in an answer.
+const ANSWER_TOKENS: u32 = 8_000;
+
+/// Most bytes of data in a page or a resource.
+const PAGE_BYTES: u32 = 1 << 20;
+
+/// What is added to the lists and instructions of a server.
+pub(crate) struct Own {
+    /// The definitions of the tools, JSON objects.
+    pub(crate) tools: Vec<String>,
+    guidance: String,
+    template: String,
+}
+
+impl Own {
+    /// `None` where nothing is kept that could be read.
+    pub(crate) fn of_reader() -> Option<Self> {
+        let tools = reading::tools();
+        (!tools.is_empty()).then(|| Self { tools, guidance: reading::guidance(), template: reading::template() })
+    }
+
+    /// The answer of a server to `initialize` or `server/discover`, with capabilities and instructions.
+    pub(crate) fn greeting(&self, message: &Message) -> Bytes {
+        with_capabilities(message, &self.guidance, false, None)
+    }
+
+    /// The first page of templates, with one more.
+    pub(crate) fn templates(&self, message: &Message) -> Bytes {
+        with_items(message, List::Templates.member(), std::slice::from_ref(&self.template))
+    }
+
+    /// The answer to a list that the server does not have; `None` if that is not what it said.
+    pub(crate) fn instead_of_missing(&self, message: &Message, list: List, modern: bool) -> Option<Bytes> {
+        if message.error_code() != Some(i64::from(METHOD_NOT_FOUND)) {
+            return None;
+        }
+        let items = match list {
+            List::Tools => self.tools.join(","),
+            List::Templates => self.template.clone(),
+            List::Resources => String::new(),
+        };
+        let more = if modern { r#","ttlMs":0,"cacheScope":"private""# } else { "" };
+        let result = format!(r#"{{"{}":[{items}]{more}}}"#, list.member());
+        Some(response(&message.id()?, &with_result_type(result, modern)))
+    }
+}
+
+/// The answer to a request about the own tools and resources; `None` for any other.
+pub(crate) fn answer(settings: &Settings, message: &Message) -> Option<Bytes> {
+    settings.own.as_ref()?;
+    let id = message.id().filter(|_| message.kind() == Kind::Request)?;
+    let params = message.params();
+    let modern = params.is_modern();
+    let answered = match message.method().as_deref()? {
+        method::TOOLS_CALL => {
+            let tool = params.name.as_deref().filter(|name| is_tool(name))?;
+            let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
+            let handles = reading::handles(tool, arguments);
+            about(settings, &handles, |caller| reading::call(caller, tool, arguments))
+        }
+        method::RESOURCES_READ => {
+            let uri = params.uri.as_deref().filter(|uri| uri.starts_with(SCHEME))?;
+            let handles = Vec::from_iter(reading::resource_handle(uri));
+            about(settings, &handles, |caller| reading::read_resource(caller, uri, modern))
+        }
+        _ => return None,
+    };
+    Some(written(&id, answered, modern))
+}
+
+/// Whether a tool is one of the gateway's own.
+pub(crate) fn is_tool(name: &str) -> bool {
+    [EXTRACT_TOOL, READ_TOOL].contains(&name)
+}
+
+fn written(id: &Id, answered: Result<String, ProtocolError>, modern: bool) -> Bytes {
+    match answered {
+        Ok(result) => response(id, &with_result_type(result, modern)),
+        Err(error) => error_response(Some(id), error.code, &error.message),
+    }
+}
+
+/// What the reader says about these offloads.
+fn about(
+    settings: &Settings,
+    handles: &[String],
+    read: impl FnOnce(&Caller) -> Result<String, ProtocolError>,
+) -> Result<String, ProtocolError> {
+    let cursor_key = store::cursor_key().map_err(|message| ProtocolError { code: INTERNAL_ERROR, message })?;
+    let expires = |handle: &String| {
+        let made = handle.parse::<Ulid>().ok()?.time().duration_since(UNIX_EPOCH).ok()?;
+        let made = u64::try_from(made.as_millis()).ok()?;
+        Some(made.saturating_add(settings.ttl_seconds.saturating_mul(1_000)))
+    };
+    let lent = store::lend(&settings.tenant, handles);
+    let offload = |handle: String| Some(Offload { expires: expires(&handle)?, handle });
+    let caller = Caller {
+        tenant: settings.tenant.clone(),
+        offloads: lent.into_iter().filter_map(offload).collect(),
+        now: milliseconds(),
+        cursor_key,
+        answer_bytes: ANSWER_BYTES,
+        answer_tokens: ANSWER_TOKENS,
+        page_bytes: PAGE_BYTES,
+    };
+    let answered = read(&caller);
+    store::discard();
+    answered
+}
