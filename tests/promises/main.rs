@@ -97,7 +97,10 @@ fn runs(file: &str, test: Option<&str>) -> bool {
         (Some("rs"), None) => file
             .strip_prefix("tests/fuzz/")
             .is_some_and(|target| read("tests/fuzz/Cargo.toml").contains(&format!("path = \"{target}\""))),
-        (Some("py"), Some(name)) => has(&format!("def {name}(")) && is_started("unittest discover"),
+        (Some("py"), Some(name)) => {
+            let is_alone = || read("tests/tools/runtimes.sh").contains(&format!("\"$python\" {file} "));
+            has(&format!("def {name}(")) && (is_started("unittest discover") || is_alone())
+        }
         (Some("js"), Some(name)) => has(&format!("test(\"{name}\", ")) && is_started("npm test"),
         // A target of the Makefile.
         (None, Some(target)) => has(&format!("{target}:")) && read(".ci/run").contains(&format!(" {target} ")),
