@@ -16,15 +16,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { rolldown } from "rolldown";
+import { build } from "rolldown";
 
 import { HOLDING_MEMORIES, bounded } from "../node/src/bounds.js";
 import { transpiled } from "../node/transpile.js";
 import { counted } from "./count.js";
 import { LIMITS, QUESTION_LIMITS } from "./limits.js";
 
-/** The worker's own modules, and those it has from the package for Node. */
+/** The worker's own modules, those that are made here, and those it has from the package for Node. */
 const OWN = ["worker", "memory", "mcp", "directories", "limits"].map((name) => `${name}.js`);
+const MADE = ["policy", "modules", "reader", "reader-modules", "sdk"].map((name) => `${name}.js`);
 const OF_NODE = ["bytes", "component", "defaults", "error", "limits", "questions", "settings", "ulid"].map((name) => `${name}.js`);
 
 /** The core module of the component that reads; the others only connect it. */
@@ -43,12 +44,13 @@ const cores = [
     ...limited("policy", "modules.js", LIMITS, HOLDING_MEMORIES),
     ...limited("reader", "reader-modules.js", QUESTION_LIMITS, 0),
 ];
-const bundle = await rolldown({
+await build({
     input: join(here, "sdk.js"),
     platform: "neutral",
     resolve: { conditionNames: ["workerd", "import", "default"] },
+    output: { file: join(folder, "sdk.js"), codeSplitting: false },
+    logLevel: "warn",
 });
-await bundle.write({ file: join(folder, "sdk.js"), codeSplitting: false });
 writeFileSync(join(folder, "modules.capnp"), configuration(cores));
 console.log(`${source} is in ${folder}`);
 
@@ -92,7 +94,7 @@ function configuration(names) {
         "",
         "const modules :List(Workerd.Worker.Module) = [",
         ...OWN.map((name) => code(`edge/${name}`, `../${name}`)),
-        ...["policy.js", "modules.js", "reader.js", "reader-modules.js", "sdk.js"].map((name) => code(`edge/component/${name}`, name)),
+        ...MADE.map((name) => code(`edge/component/${name}`, name)),
         ...OF_NODE.map((name) => code(`node/src/${name}`, `../../node/src/${name}`)),
         ...names.map((name) => `  (name = "edge/component/${name}", wasm = embed "${name}"),`),
         "];",

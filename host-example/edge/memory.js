@@ -31,7 +31,7 @@ export class MemoryStore {
         this.#bytes += bytes;
     }
 
-    /** The `files` of an offload of a tenant, or of any, and when it `expires`, in milliseconds since 1970, unless it was removed. */
+    /** An offload of a tenant, or of any, unless it was removed: its `files`, and when it `expires`, in milliseconds since 1970. */
     find(tenant, id) {
         this.#expire();
         const found = this.#offloads.get(id);

@@ -5,9 +5,9 @@
  *     GET /offloads/HANDLE/FILE    a file of an offload
  *     POST /mcp                    MCP: the tools `lro_extract` and `lro_read`, and offloads as resources
  *
- * Further parameters are `tenant`, and for `/filter` `session` and `query`; settings are JSON in the header `lro-settings`. Every request needs a
- * token, in the header `authorization: Bearer TOKEN`: that of the binding `TOKEN`, which is good for all tenants, or that of
- * a tenant in `TENANTS`.
+ * Further parameters are `tenant`, and for `/filter` `session` and `query`; settings are JSON in the header `lro-settings`.
+ * Every request needs a token, in the header `authorization: Bearer TOKEN`: that of the binding `TOKEN`, which is good for all
+ * tenants, or that of a tenant in `TENANTS`.
  */
 
 import { joined } from "../node/src/bytes.js";
@@ -122,7 +122,8 @@ async function filter(request, url, env, tenant) {
 
 /** The `request` of `wit/adapter/filter.wit`. */
 function requested(request, url, tenant, limits) {
-    const call = requestOf(Object.fromEntries(url.searchParams), tenant);
+    // The tenant that was compared with the token, should the parameter be there twice.
+    const call = requestOf({ ...Object.fromEntries(url.searchParams), tenant });
     const { limits: forbidden, ...settings } = JSON.parse(request.headers.get("lro-settings") ?? "{}");
     if (forbidden !== undefined) {
         throw new TypeError("`limits` are set where the worker is built");

@@ -185,6 +185,9 @@ test("a tenant has its own token, and neither names another nor sees its files",
     assert.equal((await ask("token-a", "&tenant=acme")).status, 200);
     assert.equal((await ask("token-a", "&tenant=other")).status, 403);
     assert.equal((await ask(TOKEN, "&tenant=other")).status, 200);
+    const [twice] = linksOf(await (await ask("token-a", "&tenant=acme&tenant=other")).json());
+    assert.equal((await fetch(twice.uri, as("token-a"))).status, 200);
+    assert.equal((await fetch(twice.uri, as("token-b"))).status, 404);
     // Without a token for all.
     const { address: closed } = await started(t, { token: "", tenants: '{"acme":"token-a"}' });
     assert.equal((await filtered(closed, recordsResult(2))).status, 401);

@@ -1,6 +1,6 @@
 /**
- * Calls components that jco transpiled, each time in a new instance: the composed one, what `wit/adapter/filter.wit` says, and the
- * one that reads offloads, `wit/adapter/reading.wit`. Uses neither the disk nor threads, so that it runs wherever they do.
+ * Calls components that jco transpiled, each time in a new instance: a composed one, by `wit/adapter/filter.wit`, and the one
+ * that reads offloads, by `wit/adapter/reading.wit`. Uses neither the disk nor threads, so that it runs wherever they do.
  */
 
 import { CallError, ReadError } from "./error.js";

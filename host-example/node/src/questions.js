@@ -1,6 +1,6 @@
 /**
- * The tools `lro_extract` and `lro_read`, and offloads as resources, wherever offloads are kept and the component of `guest/reader`
- * runs.
+ * The tools `lro_extract` and `lro_read`, and offloads as resources, wherever offloads are kept and the component of
+ * `guest/reader` runs.
  */
 
 import { CallError, ReadError } from "./error.js";
@@ -12,16 +12,16 @@ export const MISSING_RESOURCE = -32_002;
 const BOUNDS = { answerBytes: 20_000, answerTokens: 8000, pageBytes: 1024 ** 2 };
 
 /**
- * Answers questions about the offloads of a store, which has `find(tenant, handle)`, an offload with the time when it `expires` in
- * milliseconds since 1970, and `cursorKey()`.
+ * Answers questions about the offloads of a store, which has `find(tenant, handle)`, an offload with the time when it `expires`
+ * in milliseconds since 1970, and `cursorKey()`.
  */
 export class Questions {
     #ask;
     #warn;
 
     /**
-     * `ask(name, args, offloads)` gives the answer of a function of `wit/adapter/reading.wit`, which may read these offloads: what
-     * the store found, with its `handle`. `warn` gets the reasons that clients must not see.
+     * `ask(name, args, offloads)` gives the answer of a function of `wit/adapter/reading.wit`, which may read these offloads:
+     * what the store found, with its `handle`. `warn` gets the reasons that clients must not see.
      */
     constructor(ask, warn) {
         this.#ask = ask;
