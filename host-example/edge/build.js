@@ -1,12 +1,13 @@
 #!/usr/bin/env node
 /**
- * Composes a policy that counts its instructions, and transpiles it for the edge: node build.js [POLICY.wasm [FOLDER]]
+ * Composes a policy that counts its instructions, and transpiles it for the edge, with the component that reads offloads:
+ * node build.js [POLICY.wasm [FOLDER]]
  *
  * Without arguments, takes the default policy from cargo's target directory, and `component/`. The variable `LRO` names the
  * command `lro`, if it is not in cargo's target directory.
  *
  * Nothing can be compiled at run time at the edge. So the limits are written into the modules, and beside them a list of
- * the modules of the worker, for `config.capnp`, and one of those of the component, for `worker.js`.
+ * the modules of the worker, for `config.capnp`, and those of each component, for the worker. The SDK for MCP becomes one module.
  */
 
 import { execFileSync } from "node:child_process";
@@ -15,13 +16,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { bounded } from "../node/src/bounds.js";
-import { transpiled } from "../node/transpile.js";
-import { LIMITS } from "./limits.js";
+import { build } from "rolldown";
 
-/** The worker's own modules, and those it has from the package for Node. */
-const OWN = ["worker.js", "memory.js", "limits.js"];
-const OF_NODE = ["bytes", "component", "defaults", "error", "limits", "settings", "ulid"].map((name) => `${name}.js`);
+import { HOLDING_MEMORIES, bounded } from "../node/src/bounds.js";
+import { transpiled } from "../node/transpile.js";
+import { counted } from "./count.js";
+import { LIMITS, QUESTION_LIMITS } from "./limits.js";
+
+/** The worker's own modules, those that are made here, and those it has from the package for Node. */
+const OWN = ["worker", "memory", "mcp", "directories", "limits"].map((name) => `${name}.js`);
+const MADE = ["policy", "modules", "reader", "reader-modules", "sdk"].map((name) => `${name}.js`);
+const OF_NODE = ["bytes", "component", "defaults", "error", "limits", "questions", "settings", "ulid"].map((name) => `${name}.js`);
+
+/** The core module of the component that reads; the others only connect it. */
+const READER_CORE = "reader.core.wasm";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const target = process.env.CARGO_TARGET_DIR ?? join(here, "../../target");
@@ -29,11 +37,21 @@ const [source = join(target, "wasm32-unknown-unknown/component/lro_policy.wasm")
     process.argv.slice(2);
 
 await transpiled(composed(source), folder);
-const names = readdirSync(folder).filter((name) => name.endsWith(".wasm"));
-const cores = bounded(names.map((name) => [name, readFileSync(join(folder, name))]), LIMITS);
-cores.forEach(([name, bytes]) => writeFileSync(join(folder, name), bytes));
-writeFileSync(join(folder, "modules.js"), modules(cores.map(([name]) => name)));
-writeFileSync(join(folder, "modules.capnp"), configuration(cores.map(([name]) => name)));
+await transpiled(readFileSync(join(target, "wasm32-unknown-unknown/component/lro_reader.wasm")), folder, "reader");
+const reader = join(folder, READER_CORE);
+writeFileSync(reader, counted(readFileSync(reader), QUESTION_LIMITS.fuel));
+const cores = [
+    ...limited("policy", "modules.js", LIMITS, HOLDING_MEMORIES),
+    ...limited("reader", "reader-modules.js", QUESTION_LIMITS, 0),
+];
+await build({
+    input: join(here, "sdk.js"),
+    platform: "neutral",
+    resolve: { conditionNames: ["workerd", "import", "default"] },
+    output: { file: join(folder, "sdk.js"), codeSplitting: false },
+    logLevel: "warn",
+});
+writeFileSync(join(folder, "modules.capnp"), configuration(cores));
 console.log(`${source} is in ${folder}`);
 
 /** The composed component with a policy. */
@@ -51,6 +69,16 @@ function composed(source) {
     }
 }
 
+/** Writes limits into the core modules of a component, and their list into a file; returns their names. */
+function limited(component, list, limits, holding) {
+    const names = readdirSync(folder).filter((name) => name.startsWith(`${component}.`) && name.endsWith(".wasm"));
+    const cores = bounded(names.map((name) => [name, readFileSync(join(folder, name))]), limits, holding);
+    cores.forEach(([name, bytes]) => writeFileSync(join(folder, name), bytes));
+    const ordered = cores.map(([name]) => name);
+    writeFileSync(join(folder, list), modules(ordered));
+    return ordered;
+}
+
 /** The compiled core modules by name. */
 function modules(names) {
     const imports = names.map((name, index) => `import core${index} from "./${name}";`);
@@ -66,7 +94,7 @@ function configuration(names) {
         "",
         "const modules :List(Workerd.Worker.Module) = [",
         ...OWN.map((name) => code(`edge/${name}`, `../${name}`)),
-        ...["policy.js", "modules.js"].map((name) => code(`edge/component/${name}`, name)),
+        ...MADE.map((name) => code(`edge/component/${name}`, name)),
         ...OF_NODE.map((name) => code(`node/src/${name}`, `../../node/src/${name}`)),
         ...names.map((name) => `  (name = "edge/component/${name}", wasm = embed "${name}"),`),
         "];",

@@ -1,9 +1,10 @@
 /**
- * Published files, `{ name, bytes }`, of at most `totalBytes` together: removes the oldest first, and those older than
+ * Offloads, whose files are `{ name, bytes }`, of at most `totalBytes` together: removes the oldest first, and those older than
  * `timeToLiveMs`.
  */
 export class MemoryStore {
     #offloads = new Map();
+    #cursorKey;
     #bytes = 0;
     #totalBytes;
     #timeToLiveMs;
@@ -30,12 +31,17 @@ export class MemoryStore {
         this.#bytes += bytes;
     }
 
-    /** A published file of a tenant, or of any, unless it was removed. */
-    get(tenant, id, name) {
+    /** An offload of a tenant, or of any, unless it was removed: its `files`, and when it `expires`, in milliseconds since 1970. */
+    find(tenant, id) {
         this.#expire();
         const found = this.#offloads.get(id);
-        const isTheirs = tenant === undefined || found?.tenant === tenant;
-        return isTheirs ? found?.files.find((file) => file.name === name) : undefined;
+        return tenant === undefined || found?.tenant === tenant ? found : undefined;
+    }
+
+    /** What signs cursors. */
+    cursorKey() {
+        this.#cursorKey ??= crypto.getRandomValues(new Uint8Array(32));
+        return this.#cursorKey;
     }
 
     #expire() {

@@ -1,22 +1,24 @@
 /**
- * Filters tool results and serves the files behind them from memory.
+ * Filters tool results, serves the files behind them from memory, and answers questions about them.
  *
  *     POST /filter?tool=NAME       a CallToolResult → the CallToolResult that goes on
  *     GET /offloads/HANDLE/FILE    a file of an offload
+ *     POST /mcp                    MCP: the tools `lro_extract` and `lro_read`, and offloads as resources
  *
- * Further parameters are `session`, `query` and `tenant`; settings are JSON in the header `lro-settings`. Every request needs a
- * token, in the header `authorization: Bearer TOKEN`: that of the binding `TOKEN`, which is good for all tenants, or that of
- * a tenant in `TENANTS`.
+ * Further parameters are `tenant`, and for `/filter` `session` and `query`; settings are JSON in the header `lro-settings`.
+ * Every request needs a token, in the header `authorization: Bearer TOKEN`: that of the binding `TOKEN`, which is good for all
+ * tenants, or that of a tenant in `TENANTS`.
  */
 
 import { joined } from "../node/src/bytes.js";
 import { called, pieces } from "../node/src/component.js";
 import { CallError } from "../node/src/error.js";
-import { requestOf, settingsJson } from "../node/src/settings.js";
+import { DEFAULT_TENANT, requestOf, settingsJson } from "../node/src/settings.js";
 import { ulid } from "../node/src/ulid.js";
 import { modules } from "./component/modules.js";
 import { instantiate } from "./component/policy.js";
 import { LIMITS } from "./limits.js";
+import { answer } from "./mcp.js";
 import { MemoryStore } from "./memory.js";
 
 const FILE = /^\/offloads\/([0-9A-Z]{26})\/([A-Za-z0-9._-]+)$/;
@@ -32,14 +34,21 @@ export default {
         }
         store ??= new MemoryStore(Number(env.TOTAL_BYTES), Number(env.TTL_SECONDS) * 1000);
         const url = new URL(request.url);
+        const named = url.searchParams.get("tenant") ?? tenant ?? DEFAULT_TENANT;
+        if (tenant !== undefined && named !== tenant) {
+            return problem(403, "the token is that of another tenant");
+        }
         if (request.method === "POST" && url.pathname === "/filter") {
-            return filter(request, url, env, tenant);
+            return filter(request, url, env, named);
+        }
+        if (url.pathname === "/mcp") {
+            return answer(request, store, named);
         }
         const [, id, name] = FILE.exec(url.pathname) ?? [];
         if (request.method === "GET" && id !== undefined) {
             return serve(tenant, id, name);
         }
-        return problem(404, "POST /filter?tool=NAME, or GET a file of an offload");
+        return problem(404, "POST /filter?tool=NAME, GET a file of an offload, or use MCP at /mcp");
     },
 };
 
@@ -85,7 +94,7 @@ async function isSame(one, other) {
 
 /** Serves a file as a download, so that a browser cannot run its data on this origin. */
 function serve(tenant, id, name) {
-    const file = store.get(tenant, id, name);
+    const file = store.find(tenant, id)?.files.find((file) => file.name === name);
     if (file === undefined) {
         return problem(404, "there is no such file, or it has expired: call the tool again");
     }
@@ -113,18 +122,17 @@ async function filter(request, url, env, tenant) {
 
 /** The `request` of `wit/adapter/filter.wit`. */
 function requested(request, url, tenant, limits) {
-    const call = requestOf(Object.fromEntries(url.searchParams), tenant);
-    if (tenant !== undefined && call.tenant !== tenant) {
-        throw Object.assign(new TypeError("the token is that of another tenant"), { status: 403 });
-    }
+    // The tenant that was compared with the token, should the parameter be there twice.
+    const call = requestOf({ ...Object.fromEntries(url.searchParams), tenant });
     const { limits: forbidden, ...settings } = JSON.parse(request.headers.get("lro-settings") ?? "{}");
     if (forbidden !== undefined) {
         throw new TypeError("`limits` are set where the worker is built");
     }
     const id = ulid();
-    // The reader has neither a shell with these files nor a tool that reads them, so the descriptor shows the handle.
+    // The reader has no shell with these files, so the descriptor shows the handle.
     const shownPath = `${url.origin}/offloads/${id}`;
-    return { ...call, id, shownPath, abilities: {}, settings: settingsJson(settings, limits) };
+    const abilities = { extractTool: true, readTool: true };
+    return { ...call, id, shownPath, abilities, settings: settingsJson(settings, limits) };
 }
 
 /** The body of a request, UTF-8 of at most `bytesMax` bytes. */

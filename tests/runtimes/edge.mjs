@@ -95,7 +95,7 @@ async function start(component, name = "worker") {
     const stdio = ["ignore", "ignore", "inherit"];
     execFileSync(process.execPath, [join(EDGE, "build.js"), component, folder], { stdio });
     MODULES.forEach((name) => cpSync(join(ROOT, name), join(place, name)));
-    const made = readdirSync(folder).filter((name) => /\.(js|wasm)$/.test(name));
+    const made = readdirSync(folder).filter((name) => /^(policy\..*(js|wasm)|modules\.js)$/.test(name));
     writeFileSync(join(place, "config.capnp"), config([...MODULES, ...made.map((name) => `${COMPONENT}/${name}`)]));
     const server = spawn(workerd.default, ["serve", "config.capnp", "--control-fd=3"], {
         cwd: place,

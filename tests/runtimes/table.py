@@ -29,7 +29,7 @@ ABSENT = {
     ("composed", "looped"): "a component alone bounds no time: who embeds it does, by epoch or fuel",
     ("composed", "read back"): "by the component that reads, which tests/composed compares with the Rust host",
     ("edge", "swap"): "nothing can be compiled at run time at the edge: another policy is another worker",
-    ("edge", "read back"): "the worker serves files, and has no tools",
+    ("edge", "read back"): "the row is the composed component alone; the tests of the worker ask about offloads with clients",
 }
 
 # Runners with a composed component.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { after } from "node:test";
@@ -10,6 +10,9 @@ import workerd from "workerd";
 
 const EDGE = fileURLToPath(new URL("..", import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? join(EDGE, "../../target");
+/** The client of the TypeScript SDK, in its versions 2 and 1. */
+const CLIENT = join(TARGET, "test-data/mcp/node_modules/@modelcontextprotocol/client/dist/index.mjs");
+const CLIENT_1 = join(TARGET, "test-data/mcp/node_modules/@modelcontextprotocol/sdk/dist/esm/client");
 const TOKEN = "the-token";
 const AUTHORIZATION = { authorization: `Bearer ${TOKEN}` };
 const scratch = mkdtempSync(join(tmpdir(), "lro-edge-"));
@@ -21,7 +24,7 @@ async function started(context, { policy, change = (text) => text, token = TOKEN
     let folder = EDGE;
     if (policy !== undefined) {
         folder = join(scratch, policy, "edge");
-        for (const name of ["worker.js", "memory.js", "limits.js"]) {
+        for (const name of readdirSync(EDGE).filter((name) => name.endsWith(".js"))) {
             cpSync(join(EDGE, name), join(folder, name));
         }
         cpSync(join(EDGE, "../node/src"), join(scratch, policy, "node/src"), { recursive: true });
@@ -65,6 +68,30 @@ function recordsResult(count) {
 }
 
 const get = (address) => fetch(address, { headers: AUTHORIZATION });
+
+/** A client of the worker over HTTP, with a token. */
+async function connected(context, address, { token = TOKEN, parameters = "", mode } = {}) {
+    const { Client, StreamableHTTPClientTransport } = await import(CLIENT);
+    const client = new Client({ name: "test", version: "1.0.0" }, { versionNegotiation: mode && { mode } });
+    const requestInit = { headers: { authorization: `Bearer ${token}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${address}/mcp${parameters}`), { requestInit }));
+    context.after(() => client.close());
+    return client;
+}
+
+/** The structured content of a call that must not fail. */
+async function answerOf(client, name, args) {
+    const result = await client.callTool({ name, arguments: args });
+    assert.ok(!result.isError, JSON.stringify(result.content));
+    return result.structuredContent;
+}
+
+/** The error of a call that must fail. */
+async function errorOf(client, name, args) {
+    const { isError, content } = await client.callTool({ name, arguments: args });
+    assert.equal(isError, true);
+    return content[0].text;
+}
 
 const linksOf = (body) => body.content.filter((block) => block.type === "resource_link");
 
@@ -158,6 +185,9 @@ test("a tenant has its own token, and neither names another nor sees its files",
     assert.equal((await ask("token-a", "&tenant=acme")).status, 200);
     assert.equal((await ask("token-a", "&tenant=other")).status, 403);
     assert.equal((await ask(TOKEN, "&tenant=other")).status, 200);
+    const [twice] = linksOf(await (await ask("token-a", "&tenant=acme&tenant=other")).json());
+    assert.equal((await fetch(twice.uri, as("token-a"))).status, 200);
+    assert.equal((await fetch(twice.uri, as("token-b"))).status, 404);
     // Without a token for all.
     const { address: closed } = await started(t, { token: "", tenants: '{"acme":"token-a"}' });
     assert.equal((await filtered(closed, recordsResult(2))).status, 401);
@@ -246,4 +276,94 @@ test("several calls at once get their own files", async (t) => {
         const text = await (await get(linksOf(body)[0].uri)).text();
         assert.equal(text.trimEnd().split("\n").length, 1001 + index);
     }
+});
+
+const CLIENTS = {
+    "2025-11-25": (t, address) => connected(t, address),
+    "2026-07-28": (t, address) => connected(t, address, { mode: "auto" }),
+    "2025-11-25, version 1 of the SDK": async (t, address) => {
+        const { Client } = await import(join(CLIENT_1, "index.js"));
+        const { StreamableHTTPClientTransport } = await import(join(CLIENT_1, "streamableHttp.js"));
+        const client = new Client({ name: "test", version: "1.0.0" });
+        const url = new URL(`${address}/mcp`);
+        await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers: AUTHORIZATION } }));
+        t.after(() => client.close());
+        return client;
+    },
+};
+
+test("clients of each revision ask three questions about an offload and read it", async (t) => {
+    const { address } = await started(t);
+    const { records } = recordsResult(2000).structuredContent;
+    const { body } = await filtered(address, recordsResult(2000));
+    const { handle, recipes } = body.structuredContent;
+    const about = { handle, section: "records" };
+    for (const [name, connect] of Object.entries(CLIENTS)) {
+        await t.test(name, async (t) => {
+            const client = await connect(t, address);
+            assert.equal(client.getNegotiatedProtocolVersion?.() ?? "2025-11-25", name.slice(0, 10));
+            assert.match(client.getInstructions(), /lro_extract/);
+            const { tools } = await client.listTools();
+            assert.deepEqual(tools.map((tool) => tool.name), ["lro_extract", "lro_read"]);
+            const { resourceTemplates } = await client.listResourceTemplates();
+            assert.equal(resourceTemplates[0].uriTemplate, "lro://{offload}/{section}{?offset,limit}");
+            assert.deepEqual((await client.listResources()).resources, []);
+
+            const ask = async (question) => (await answerOf(client, "lro_extract", { ...about, ...question })).results;
+            assert.deepEqual(await ask({ where: "id >= 1990", count: true }), [{ count: 10 }]);
+            assert.deepEqual(await ask({ sort: "-id", select: "id", limit: 2 }), [{ id: 1999 }, { id: 1998 }]);
+            assert.deepEqual(await ask({ sql: "SELECT count(*) AS n FROM records WHERE id < 7" }), [{ n: 7 }]);
+            assert.ok(Object.keys(recipes).length > 0);
+            for (const call of Object.values(recipes)) {
+                assert.ok((await answerOf(client, "lro_extract", call)).total > 0);
+            }
+
+            const read = [];
+            for (let cursor; cursor !== null;) {
+                const page = await answerOf(client, "lro_read", { ...about, cursor });
+                read.push(...page.records);
+                cursor = page.next;
+            }
+            assert.deepEqual(read, records);
+            const { contents } = await client.readResource({ uri: `lro://${handle}/records?offset=1990&limit=5` });
+            const lines = contents[0].text.trimEnd().split("\n");
+            assert.deepEqual(lines.map((line) => JSON.parse(line)), records.slice(1990, 1995));
+        });
+    }
+});
+
+test("a handle of another tenant, and what is not there, is refused", async (t) => {
+    const { address } = await started(t, { tenants: '{"acme":"token-a","other":"token-b"}' });
+    const parameters = "tool=search&tenant=acme";
+    const { handle } = (await filtered(address, recordsResult(2000), undefined, parameters)).body.structuredContent;
+    const about = { handle, section: "records" };
+    const own = await connected(t, address, { token: "token-a" });
+    const { next } = await answerOf(own, "lro_read", { ...about, limit: 10 });
+    const named = await connected(t, address, { parameters: "?tenant=acme" });
+    assert.deepEqual((await answerOf(named, "lro_extract", { ...about, count: true })).results, [{ count: 2000 }]);
+    for (const other of [await connected(t, address, { token: "token-b" }), await connected(t, address)]) {
+        assert.match(await errorOf(other, "lro_extract", { ...about, count: true }), /there is no offload/);
+        assert.match(await errorOf(other, "lro_read", { ...about, cursor: next }), /there is no offload/);
+        await assert.rejects(other.readResource({ uri: `lro://${handle}/records` }), /there is no offload/);
+    }
+    await assert.rejects(connected(t, address, { token: "token-b", parameters: "?tenant=acme" }), /another tenant/);
+    await assert.rejects(connected(t, address, { token: "token-c" }));
+
+    assert.match(await errorOf(own, "lro_extract", { handle: "../acme", count: true }), /is not a handle/);
+    assert.match(await errorOf(own, "lro_extract", { ...about, where: "nope == 1" }), /no record has the field/);
+    assert.match(await errorOf(own, "lro_read", { ...about, cursor: "x" }), /invalid cursor/);
+    await assert.rejects(own.callTool({ name: "nope" }), { code: -32_602, message: /there is no tool nope/ });
+    await assert.rejects(own.readResource({ uri: "lro://nothing" }), /there is no resource lro:\/\/nothing/);
+});
+
+test("a question without end ends, and the worker goes on", async (t) => {
+    const { address } = await started(t);
+    const { handle } = (await filtered(address, recordsResult(2000))).body.structuredContent;
+    const client = await connected(t, address);
+    const about = { handle, section: "records" };
+    const looped = await errorOf(client, "lro_extract", { ...about, jq: "last(range(1e12))" });
+    assert.equal(looped, "the question executed more than 1000000000 instructions (limit fuel): ask for less");
+    assert.match(await errorOf(client, "lro_extract", { ...about, jq: "def f: 1 + f; f" }), /^the question .*: ask for less$/);
+    assert.match(await errorOf(client, "lro_extract", { ...about, jq: "[range(1e9)]" }), /^the question .*: ask for less$/);
+    assert.deepEqual((await answerOf(client, "lro_extract", { ...about, count: true })).results, [{ count: 2000 }]);
 });

@@ -2,7 +2,8 @@
 
 import { widened } from "./adapter.js";
 import { ReadError } from "./error.js";
-import { GUIDANCE, MISSING_RESOURCE, TEMPLATE, TOOLS } from "./reader.js";
+import { MISSING_RESOURCE } from "./questions.js";
+import { GUIDANCE, TEMPLATE, TOOLS } from "./reader.js";
 
 const INVALID_PARAMS = -32_602;
 const METHOD_NOT_FOUND = -32_601;

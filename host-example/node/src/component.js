@@ -1,9 +1,9 @@
 /**
- * Calls a composed component that jco transpiled, each time in a new instance: what `wit/adapter/filter.wit` says. Uses
- * neither the disk nor threads, so that it runs wherever the component does.
+ * Calls components that jco transpiled, each time in a new instance: a composed one, by `wit/adapter/filter.wit`, and the one
+ * that reads offloads, by `wit/adapter/reading.wit`. Uses neither the disk nor threads, so that it runs wherever they do.
  */
 
-import { CallError } from "./error.js";
+import { CallError, ReadError } from "./error.js";
 
 // jco's output tries this function three times for each instance, whether it needs it or not; where it is missing, each
 // error costs milliseconds.
@@ -11,12 +11,13 @@ WebAssembly.promising ??= (exported) => exported;
 
 const FILTER = "lro:adapter/filter@0.1.0";
 const FILES = "lro:adapter/files@0.1.0";
+const READING = "lro:adapter/reading@0.1.0";
 
 /** The function in which the component that holds the files lets the policy write. */
 const OPEN = "lro:adapter/held@0.1.0#open";
 
 /** The function in which a policy ends that counts its instructions, and has executed too many. */
-const EXHAUSTED = "lro_fuel_exhausted";
+export const EXHAUSTED = "lro_fuel_exhausted";
 
 /** Core instances of the components around a policy. */
 const OWN_INSTANCES = 32;
@@ -71,6 +72,31 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
     }
 }
 
+/**
+ * The answer of the function `name` of the interface `reading`; `imports` are the directories of offloads, as `wasi:filesystem`.
+ * Throws a `ReadError`, which is a protocol error, and a `CallError` when the call does not end well.
+ */
+export function answered({ instantiate, modules }, limits, name, args, imports) {
+    const memories = [];
+    const core = (module, imports) => {
+        const instance = new WebAssembly.Instance(module, imports);
+        memories.push(...Object.values(instance.exports).filter((value) => value instanceof WebAssembly.Memory));
+        return instance;
+    };
+    const used = () => {
+        const most = Math.max(0, ...memories.map((memory) => memory.buffer.byteLength));
+        return `${most} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`;
+    };
+    try {
+        return instantiate((module) => modules[module], imports, core)[READING][name](...args);
+    } catch (error) {
+        if (Object.hasOwn(error, "payload")) {
+            throw new ReadError(error.payload.code, error.payload.message);
+        }
+        throw failure(error, limits, false, used);
+    }
+}
+
 /** The pieces of a file of an answer, `{ name, bytes }`. */
 export function* pieces(files, { name, bytes }) {
     for (let at = 0n; at < bytes; ) {
@@ -84,7 +110,7 @@ export function* pieces(files, { name, bytes }) {
 }
 
 /** Why a call failed; `memory` says how much of it was used. */
-export function failure(error, limits, wrote, memory) {
+function failure(error, limits, wrote, memory) {
     if (error instanceof CallError) {
         return error;
     }
