@@ -60,7 +60,7 @@ test: ready ## Run all tests
 	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) -p lro-fail-points
 
 .PHONY: conformance
-conformance: ready wasmtime ## Run the official conformance suite, directly, through the gateway and through the component
+conformance: ready ## Run the official conformance suite, directly, through the gateway and through the component
 	@$(CARGO) build --locked --release -p lro-conformance
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 
@@ -82,6 +82,7 @@ publish: build component ## Push the contract and the components to REGISTRY, su
 .PHONY: runtimes
 runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
+	@$(CARGO) build --locked --release $(HOST) -p lro-tests --bins --example composed
 	@sh tests/tools/runtimes.sh $(TARGET)
 
 .PHONY: fuzz

@@ -6,7 +6,7 @@
 #
 # Passes when every check has the same result all ways, and where the gateway translates between a client and a server of
 # different generations of the protocol, when those alone differ that the server does not offer. Takes the programs from CONFORMANCE_SERVER and LRO, or else
-# from TARGET_DIR/release, `wasmtime-serve` and the policy from TARGET_DIR, and the suite from NODE_MODULES, or else from where set-up.sh installs it.
+# from TARGET_DIR/release, `wasmtime` and the suite from where set-up.sh installs them, or the suite from NODE_MODULES.
 set -euo pipefail
 
 REVISIONS="2025-11-25 2026-07-28"
@@ -17,7 +17,7 @@ RUN_SECONDS=600
 server=${CONFORMANCE_SERVER:-$1/release/lro-conformance}
 lro=${LRO:-$1/release/lro}
 modules=${2:-$1/test-data/mcp/node_modules}
-wasmtime=$1/release/wasmtime-serve
+wasmtime=$1/test-data/wasmtime
 policy=$1/wasm32-unknown-unknown/component/lro_policy.wasm
 suite=$modules/@modelcontextprotocol/conformance/dist/index.js
 for file in "$server" "$lro" "$wasmtime" "$policy" "$suite"; do
@@ -116,7 +116,7 @@ start gateway "$lro" gateway --upstream "$upstream" --listen 127.0.0.1:0
 for revision in $REVISIONS; do run gateway "$revision" "$address"; done
 "$lro" compose "$policy" -o "$work/edge.wasm" --http edge --files directory > "$work/compose.log"
 mkdir -m 700 "$work/kept"
-start component "$wasmtime" --addr 127.0.0.1:0 -S cli --dir "$work/kept::/" --env LRO_UPSTREAM="$upstream" "$work/edge.wasm"
+start component "$wasmtime" serve --addr 127.0.0.1:0 -S cli --dir "$work/kept::/" --env LRO_UPSTREAM="$upstream" "$work/edge.wasm"
 for revision in $REVISIONS; do run component "$revision" "$address"; done
 
 # Clients of each generation before a server that serves the other alone.

@@ -25,7 +25,6 @@ step() {
 }
 
 step "The policies, by cargo component and for wasm32-wasip2"
-cargo build --locked --release -p lro -p lro-tests --bins --example composed
 cargo build --locked --profile component --target wasm32-unknown-unknown -p lro-test-policies -p lro-test-tools
 cargo component build --locked --profile component -p lro-policy -p lro-redact
 cargo build --locked --profile component --target wasm32-wasip2 -p lro-policy -p lro-redact
