@@ -1,15 +1,6 @@
 /** Offloads as the component that reads them sees them: `wasi:filesystem`, a directory under each handle, with its files. */
 
-/** What a descriptor cannot do throws `not-permitted`. */
-class Descriptor {
-    openAt() {
-        throw "not-permitted";
-    }
-
-    read() {
-        throw "not-permitted";
-    }
-}
+import { Descriptor } from "../node/src/descriptor.js";
 
 class Directory extends Descriptor {
     #files;

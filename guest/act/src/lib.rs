@@ -30,6 +30,7 @@ use bindings::act::tools::tool_provider as behind;
 use bindings::act::tools::types::{ListToolsResponse, ToolEvent};
 use bindings::exports::act::tools::tool_provider::{Guest, ToolResult};
 use bindings::wasi::clocks0_3_0::system_clock;
+use lro_reading::tool::reads_offloads;
 use serde_json::Value;
 
 /// Whose offloads these are. An ACT host has one user.
@@ -44,14 +45,14 @@ struct Act;
 impl Guest for Act {
     async fn list_tools(metadata: Metadata) -> Result<ListToolsResponse, Error> {
         let mut listed = behind::list_tools(metadata).await?;
-        listed.tools.retain(|tool| !own::has(&tool.name));
+        listed.tools.retain(|tool| !reads_offloads(&tool.name));
         listed.tools.extend(own::definitions());
         Ok(listed)
     }
 
     async fn call_tool(name: String, arguments: Cbor, metadata: Metadata) -> ToolResult {
         let events = match json_of(&arguments) {
-            Ok(json) if own::has(&name) => own::call(&name, &json),
+            Ok(json) if reads_offloads(&name) => own::call(&name, &json),
             Ok(json) => {
                 let result = behind::call_tool(name.clone(), arguments, metadata).await;
                 match filtered::collected(result).await {

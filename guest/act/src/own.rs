@@ -1,6 +1,5 @@
 //! The tools that read offloads.
 
-use lro_reading::tool::{EXTRACT_TOOL, READ_TOOL};
 use lro_reading::{Budget, PAGE_BYTES_DEFAULT};
 use serde_json::Value;
 
@@ -15,10 +14,6 @@ const INVALID_PARAMS: i32 = -32602;
 
 /// An offload lasts until somebody removes its directory; in a session it can be read for so many milliseconds from now on.
 const LASTS: u64 = 3_600_000;
-
-pub(crate) fn has(tool: &str) -> bool {
-    tool == EXTRACT_TOOL || tool == READ_TOOL
-}
 
 /// The definitions of both tools.
 pub(crate) fn definitions() -> Vec<ToolDefinition> {

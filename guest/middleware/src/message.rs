@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use lro_mcp::{INTERNAL_ERROR, Id, Kind, Message, error_response, looks_like_tool_result, method};
+use lro_reading::tool::reads_offloads;
 
 use crate::asked::{Asked, Call, List, Wanted};
 use crate::bindings::lro::adapter::filter::{self, Abilities, Outcome, Request};
 use crate::bindings::lro::http::store;
 use crate::bindings::wasi::http::types::Fields;
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
-use crate::own::{self, Own};
+use crate::own::Own;
 use crate::settings::{Settings, id_of, milliseconds, sentence};
 
 /// What begins a response.
@@ -138,7 +139,7 @@ impl Exchange {
 
     /// The tools, with output schemas that are true of what replaces a result, and on the first page the gateway's own.
     fn tools(&self, message: &Message, is_first_page: bool) -> Result<Decided, String> {
-        let is_taken = || lro_mcp::listed_tools(message).iter().any(|tool| own::is_tool(&tool.name));
+        let is_taken = || lro_mcp::listed_tools(message).iter().any(|tool| reads_offloads(&tool.name));
         let own = self.settings.own.as_ref().filter(|_| is_first_page && !is_taken());
         let more = own.map(|own| own.tools.as_slice()).unwrap_or_default();
         let list = message.value(&["result"]).unwrap_or_default();

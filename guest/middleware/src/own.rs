@@ -9,24 +9,14 @@ use lro_mcp::{
     INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, error_response, method, response, with_capabilities,
     with_items, with_result_type,
 };
-use lro_reading::tool::{EXTRACT_TOOL, READ_TOOL};
+use lro_reading::resource::SCHEME;
+use lro_reading::tool::reads_offloads;
+use lro_reading::{Budget, PAGE_BYTES_MAX};
 
 use crate::asked::List;
 use crate::bindings::lro::adapter::reading::{self, Caller, Offload, ProtocolError};
 use crate::bindings::lro::http::store;
 use crate::settings::{Settings, milliseconds};
-
-/// Scheme of the resources.
-const SCHEME: &str = "lro://";
-
-/// Most bytes of the results in an answer.
-const ANSWER_BYTES: u32 = 20_000;
-
-/// Most estimated tokens of the results in an answer.
-const ANSWER_TOKENS: u32 = 8_000;
-
-/// Most bytes of data in a page or a resource.
-const PAGE_BYTES: u32 = 1 << 20;
 
 /// What is added to the lists and instructions of a server.
 pub(crate) struct Own {
@@ -77,7 +67,7 @@ pub(crate) fn answer(settings: &Settings, message: &Message) -> Option<Bytes> {
     let modern = params.is_modern();
     let answered = match message.method().as_deref()? {
         method::TOOLS_CALL => {
-            let tool = params.name.as_deref().filter(|name| is_tool(name))?;
+            let tool = params.name.as_deref().filter(|name| reads_offloads(name))?;
             let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
             let handles = reading::handles(tool, arguments);
             about(settings, &handles, |caller| reading::call(caller, tool, arguments))
@@ -90,11 +80,6 @@ pub(crate) fn answer(settings: &Settings, message: &Message) -> Option<Bytes> {
         _ => return None,
     };
     Some(written(&id, answered, modern))
-}
-
-/// Whether a tool is one of the gateway's own.
-pub(crate) fn is_tool(name: &str) -> bool {
-    [EXTRACT_TOOL, READ_TOOL].contains(&name)
 }
 
 fn written(id: &Id, answered: Result<String, ProtocolError>, modern: bool) -> Bytes {
@@ -117,15 +102,16 @@ fn about(
         Some(made.saturating_add(settings.ttl_seconds.saturating_mul(1_000)))
     };
     let lent = store::lend(&settings.tenant, handles);
+    let Budget { bytes: answer_bytes, tokens: answer_tokens } = Budget::default();
     let offload = |handle: String| Some(Offload { expires: expires(&handle)?, handle });
     let caller = Caller {
         tenant: settings.tenant.clone(),
         offloads: lent.into_iter().filter_map(offload).collect(),
         now: milliseconds(),
         cursor_key,
-        answer_bytes: ANSWER_BYTES,
-        answer_tokens: ANSWER_TOKENS,
-        page_bytes: PAGE_BYTES,
+        answer_bytes,
+        answer_tokens,
+        page_bytes: PAGE_BYTES_MAX,
     };
     let answered = read(&caller);
     store::discard();

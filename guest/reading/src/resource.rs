@@ -9,6 +9,9 @@ use serde_json::json;
 
 use crate::{PAGE_BYTES_MIN, Page, PageContent, PageError, PagePart, PageRequest, Start};
 
+/// What the URI of a resource begins with.
+pub const SCHEME: &str = "lro://";
+
 /// Template of the resources, as in `resources/templates/list`. No list contains the resources themselves, as offloading a
 /// result must not change a list.
 pub const TEMPLATE: &str = r#"{"uriTemplate":"lro://{offload}/{section}{?offset,limit}","name":"lro-section","title":"Section of an offloaded result","description":"Records of a large tool result from `offset` on, at most `limit` of them; the handle is in the descriptor of the result and expires"}"#;
@@ -150,7 +153,7 @@ impl ResourceContent {
 /// Resource links to the sections of an offload, as content blocks.
 pub fn resource_links(id: Ulid, offload: &OffloadRecord) -> Vec<String> {
     let link = |file: &FileRecord| {
-        let uri = format!("lro://{}/{}", id, file.name);
+        let uri = format!("{SCHEME}{}/{}", id, file.name);
         let size = file.bytes;
         json!({ "type": "resource_link", "uri": uri, "name": file.section, "mimeType": file.media_type, "size": size })
     };
@@ -158,9 +161,9 @@ pub fn resource_links(id: Ulid, offload: &OffloadRecord) -> Vec<String> {
 }
 
 fn wanted(uri: &str) -> Option<ResourceUri> {
-    let (path, query) = match uri.strip_prefix("lro://")?.split_once('?') {
+    let (path, query) = match uri.strip_prefix(SCHEME)?.split_once('?') {
         Some((path, query)) => (path, query),
-        None => (uri.strip_prefix("lro://")?, ""),
+        None => (uri.strip_prefix(SCHEME)?, ""),
     };
     let (offload, section) = path.split_once('/')?;
     let mut wanted = ResourceUri { offload: offload.parse().ok()?, section: decoded(section)?, offset: 0, limit: None };

@@ -6,6 +6,8 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 
+import { Descriptor } from "./descriptor.js";
+
 /** Without waiting for a writer, should a file be a pipe. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
@@ -17,17 +19,6 @@ const NAME = /^(?!\.{1,2}$)[^/\0]+$/;
 
 /** Codes of errors by those of Node; any other is `io`. */
 const CODES = { ENOENT: "no-entry", ELOOP: "loop", EACCES: "access", EMFILE: "quota", ENFILE: "quota", EISDIR: "is-directory" };
-
-/** What a descriptor cannot do throws `not-permitted`. */
-class Descriptor {
-    openAt() {
-        throw "not-permitted";
-    }
-
-    read() {
-        throw "not-permitted";
-    }
-}
 
 class Directory extends Descriptor {
     #path;

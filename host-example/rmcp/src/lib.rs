@@ -38,7 +38,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lro_host::extract::{Budget, Extractor};
 use lro_host::filter::{Filter, Outcome, Request};
-use lro_host::mcp::{self, EXTRACT_TOOL, READ_TOOL, SchemaChange, ToolResult, Tools};
+use lro_host::mcp::{self, SchemaChange, ToolResult, Tools};
 use lro_host::sandbox::types::Abilities;
 use lro_host::settings::PolicySettings;
 use lro_host::store::Store;
@@ -167,7 +167,7 @@ impl<S: Service<RoleServer>> Service<RoleServer> for Offloading<S> {
         let modern = version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
         let (mut call, mut is_templates) = (None, false);
         match &request {
-            ClientRequest::CallToolRequest(asked) if [EXTRACT_TOOL, READ_TOOL].contains(&&*asked.params.name) => {
+            ClientRequest::CallToolRequest(asked) if mcp::reads_offloads(&asked.params.name) => {
                 return self.call(asked.params.clone(), modern).await;
             }
             ClientRequest::ReadResourceRequest(asked) if asked.params.uri.starts_with(URI) => {

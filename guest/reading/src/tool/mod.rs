@@ -24,6 +24,11 @@ pub const EXTRACT_TOOL: &str = "lro_extract";
 /// Name of the tool that returns pages.
 pub const READ_TOOL: &str = "lro_read";
 
+/// Whether a tool of this name reads offloads: [`EXTRACT_TOOL`] or [`READ_TOOL`].
+pub fn reads_offloads(name: &str) -> bool {
+    [EXTRACT_TOOL, READ_TOOL].contains(&name)
+}
+
 /// Maximum size in bytes of a page that the tool returns; larger values are lowered to it. Even with escapes, such a
 /// page stays below the 500,000 characters from which on Claude Code withholds a result from its model.
 pub const PAGE_BYTES_MAX: u32 = 200_000;

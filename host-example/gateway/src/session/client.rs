@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, FILE_URI, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation,
-    Kind, Message, Params, READ_TOOL, RequestedOutputs, method,
+    self, FILE_URI, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation, Kind, Message,
+    Params, RequestedOutputs, method,
 };
 
 use super::ask::{self, Asked, Asking};
@@ -225,7 +225,7 @@ impl Session {
                 }
                 Some(OwnCall::job(self, id, call, arguments))
             }
-            RequestKind::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
+            RequestKind::Tool(tool) if mcp::reads_offloads(&tool.name) => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
                 let is_known = || handles::knows(self, arguments) || description::knows(self, arguments);
                 if self.rules.has_name_conflict() && !is_known() {

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, ListedTool, METHOD_NOT_FOUND, Message, OUTPUTS_REVISION, READ_TOOL, SchemaChange, TaskSupport,
-    ToolChange,
+    self, ListedTool, METHOD_NOT_FOUND, Message, OUTPUTS_REVISION, SchemaChange, TaskSupport, ToolChange,
 };
 
 use super::job::tool::{self, JOBS_TEMPLATE};
@@ -94,7 +93,7 @@ impl Session {
         let client = &call.client;
         let listed = mcp::listed_tools(message);
         let config = &self.rules.config;
-        let is_own = |name: &str| name == EXTRACT_TOOL || name == READ_TOOL || (name == JOB_TOOL && config.has_jobs());
+        let is_own = |name: &str| mcp::reads_offloads(name) || (name == JOB_TOOL && config.has_jobs());
         if listed.iter().any(|tool| is_own(&tool.name)) {
             self.rules.set_name_conflict();
         }

@@ -12,5 +12,5 @@ pub use lro_mcp::*;
 pub use lro_reading::resource::{TEMPLATE, resource_links};
 pub use tools::{
     EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, ToolQuestion, Tools, definitions,
-    guidance, question_schema,
+    guidance, question_schema, reads_offloads,
 };

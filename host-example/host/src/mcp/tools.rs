@@ -12,6 +12,7 @@ use lro_reading::tool::{
 };
 pub use lro_reading::tool::{
     EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, definitions, guidance, question_schema,
+    reads_offloads,
 };
 
 use crate::extract::{Budget, ExtractError, Extractor, Query, Question, Sql, Tables};
