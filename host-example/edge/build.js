@@ -26,7 +26,8 @@ import { LIMITS, QUESTION_LIMITS } from "./limits.js";
 /** The worker's own modules, those that are made here, and those it has from the package for Node. */
 const OWN = ["worker", "memory", "mcp", "directories", "limits"].map((name) => `${name}.js`);
 const MADE = ["policy", "modules", "reader", "reader-modules", "sdk"].map((name) => `${name}.js`);
-const OF_NODE = ["bytes", "component", "defaults", "error", "limits", "questions", "settings", "ulid"].map((name) => `${name}.js`);
+const OF_NODE = ["bytes", "component", "defaults", "descriptor", "error", "limits", "questions", "settings", "ulid"]
+    .map((name) => `${name}.js`);
 
 /** The core module of the component that reads; the others only connect it. */
 const READER_CORE = "reader.core.wasm";
