@@ -16,6 +16,9 @@ COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p l
 	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory \
 	-p lro-act -p lro-act-directory -p lro-no-tools
 HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-setup -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
+# Cargo gives a dependency the features that all packages of one command need. So that most are compiled once, builds and tests of
+# the host name the same packages, and `embedded` stands for what the tests need.
+TESTED    := $(HOST) -p lro-tests
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
@@ -35,7 +38,7 @@ component: setup ## Build the components alone: policies, those that answer ques
 .PHONY: build
 build: setup ## Build the components and the lro command, and compose the default policy
 	@[ -e $(LRO) ] || echo "building the components and the lro command: 9 minutes on two cores, the first time"
-	@$(CARGO) build --locked --release -p lro
+	@$(CARGO) build --locked --release $(TESTED) --bin lro --example embedded
 	@$(LRO) compose $(TARGET)/$(WASM)/component/lro_policy.wasm -o $(TARGET)/$(WASM)/component/lro_filter.wasm
 
 # What is installed comes over the network while the compiler works.
@@ -55,9 +58,9 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 test: ready ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies -p lro-test-server --lib --examples
-	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
+	@$(CARGO) test --locked --release --no-fail-fast $(TESTED)
 	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-answer -p lro-redact
-	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) -p lro-fail-points
+	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) $(TESTED) -p lro-fail-points --test fail_points
 
 .PHONY: conformance
 conformance: ready ## Run the official conformance suite, directly, through the gateway and through the component
@@ -68,7 +71,7 @@ conformance: ready ## Run the official conformance suite, directly, through the 
 limits: ready ## What every known client gets of every kind of result: the table, no cell beyond its limit, and what the packages of clients say
 	@sh tests/tools/set-up.sh $(TARGET)/test-data clients
 	@sh tests/tools/clients/limits.sh $(TARGET)
-	@$(CARGO) test --locked --release $(HOST) -p lro-tests --test gateway limits:: -- --nocapture
+	@$(CARGO) test --locked --release $(TESTED) --test gateway limits:: -- --nocapture
 
 .PHONY: packages
 packages: component build ## Put the components into the packages for Python, Node and edge runtimes
@@ -76,13 +79,13 @@ packages: component build ## Put the components into the packages for Python, No
 
 .PHONY: publish
 publish: build component ## Push the contract and the components to REGISTRY, such as REGISTRY=127.0.0.1:5000
-	@$(CARGO) build --locked --release -p lro-tests --example wit-package
+	@$(CARGO) build --locked --release $(TESTED) --example wit-package
 	@sh tests/tools/publish.sh $(TARGET) $(or $(REGISTRY),$(error make publish REGISTRY=HOST[:PORT]))
 
 .PHONY: runtimes
 runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
-	@$(CARGO) build --locked --release $(HOST) -p lro-tests --bins --example composed
+	@$(CARGO) build --locked --release $(TESTED) --bins --example composed
 	@sh tests/tools/runtimes.sh $(TARGET)
 
 .PHONY: fuzz
@@ -93,21 +96,27 @@ fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
 	@node tests/tools/tokens/accuracy.mjs $(TARGET)/test-data
-	@$(CARGO) bench --locked $(HOST) -p lro-tests --bench "*"
+	@$(CARGO) bench --locked $(TESTED) --bench "*"
 
 .PHONY: test-crate
 test-crate: build ## Run the tests of one crate, such as CRATE=lro-mcp
 	@$(CARGO) test --locked --release --no-fail-fast -p $(or $(CRATE),$(error make test-crate CRATE=NAME))
+
+.PHONY: site
+site: ## Build the documentation as a site that works without a network, and check its links
+	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
+	@python3 tests/tools/site.py $(TARGET)/test-data/venv-lint/bin/mdbook $(TARGET)
 
 .PHONY: fmt
 fmt: ## Format the Rust sources
 	@$(CARGO) fmt --all
 
 .PHONY: lint
-lint: setup ## Check formatting, spelling, lints and documentation
+lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(CARGO) fmt --all --check
 	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
 	@$(TARGET)/test-data/venv-lint/bin/typos
+	@python3 tests/tools/site.py $(TARGET)/test-data/venv-lint/bin/mdbook $(TARGET)
 	@$(CARGO) clippy --locked --release --all-targets $(HOST) -p lro-tests -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings

