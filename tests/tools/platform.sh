@@ -26,6 +26,11 @@ if "$lro" generate compiled "$platform" "$compiled" >&2; then
 else
     echo "platform.sh: without compiled components: the first start on a machine compiles them" >&2
 fi
+# The components of `make build`, whose digests the compiled ones carry, instead of the same ones once more.
+for component in "$target"/wasm32-unknown-unknown/component/*.wasm; do
+    name=$(basename "$component" .wasm | tr '[:lower:]' '[:upper:]')
+    export "${name}_COMPONENT=$(cd "$(dirname "$component")" && pwd)/$(basename "$component")"
+done
 # Debuggers may want symbols, but a program that is installed does not need 16 MB of them.
 CARGO_PROFILE_RELEASE_STRIP=symbols cargo zigbuild --locked --release --target "$platform" -p lro >&2
 program=$target/$platform/release/lro
