@@ -240,7 +240,7 @@ def debian(stage, program, shared, platform, output):
     sums = [f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(stage)}\n" for path in files(stage / "usr")]
     write(stage / "DEBIAN/md5sums", "".join(sums).encode())
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
-    command = ["dpkg-deb", "--root-owner-group", "-Zxz", f"-z{LEVEL}", "--build", stage, output]
+    command = ["dpkg-deb", "--root-owner-group", "-Zgzip" if LEVEL == 1 else "-Zxz", "--build", stage, output]
     run(*command, stdout=subprocess.DEVNULL, env=environment)
 
 

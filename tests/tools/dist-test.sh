@@ -46,10 +46,10 @@ use() {
     [ "$("$@" sql "$handle" 'SELECT count(*) AS n FROM records')" = "{\"n\":$records}" ] || fail "$name: SQL"
 }
 
-# clean HOME: how to run a program with a home of its own and nothing else
+# clean HOME: how to run a program with a home of its own and nothing else but the code that another one may have compiled
 clean() {
     mkdir -p "$1"
-    echo "env -i HOME=$1 PATH=/usr/bin:/bin"
+    echo "env -i HOME=$1 XDG_CACHE_HOME=$work/cache PATH=/usr/bin:/bin"
 }
 
 # gateway NAME COMMAND...: a client calls a real server through the gateway of a command; the reply is a descriptor
@@ -60,11 +60,11 @@ gateway() {
     cp "$work/orders.json" "$work/files/"
     modules=$data/mcp/node_modules
     "$node" -e '
-        const [node, server, files, home, path, command, ...args] = process.argv.slice(1);
-        const env = { HOME: home, PATH: path };
+        const [node, server, files, home, cache, path, command, ...args] = process.argv.slice(1);
+        const env = { HOME: home, XDG_CACHE_HOME: cache, PATH: path };
         const gateway = { command, args: [...args, "gateway", "--", node, server, files], env };
         console.log(JSON.stringify({ mcpServers: { gateway } }));
-    ' "$node" "$modules/@modelcontextprotocol/server-filesystem/dist/index.js" "$work/files" "$work/home-$name" "$PATH" "$@" \
+    ' "$node" "$modules/@modelcontextprotocol/server-filesystem/dist/index.js" "$work/files" "$work/home-$name" "$work/cache" "$PATH" "$@" \
         > "$work/mcp.json"
     mkdir -p "$work/home-$name"
     "$node" "$modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js" --cli --config "$work/mcp.json" \
@@ -89,7 +89,7 @@ bash -n "$work/archive/share/bash-completion/completions/lro"
 say archive "unpacked, offloads, answers; the gateway before a real server; $(du -m "$program" | cut -f 1) MiB"
 
 # A program with the code of its components compiles none.
-compiled=$(find "$work/home-archive/.cache/lro-filter-compiled" -name '*.cwasm' 2> /dev/null | wc -l)
+compiled=$(find "$work/cache/lro-filter-compiled" -name '*.cwasm' 2> /dev/null | wc -l)
 case $archive in
     *-musl.tar.gz) [ "$compiled" -eq 0 ] || fail "the first start compiled $compiled components" ;;
     *) say archive "not tried: that a first start compiles nothing; this program brings no compiled components" ;;
