@@ -77,6 +77,30 @@ limits: ready ## What every known client gets of every kind of result: the table
 packages: component build ## Put the components into the packages for Python, Node and edge runtimes
 	@sh tests/tools/packages.sh $(TARGET)
 
+# Packages for these platforms; or of PROGRAM, built already for the platform PLATFORMS, to try the packages without a build.
+PLATFORMS := $(if $(PROGRAM),$(shell uname -m)-unknown-linux-gnu,x86_64-unknown-linux-musl)
+DIST      := $(TARGET)/dist
+
+.PHONY: dist
+dist: build packages ## Make packages of the command for PLATFORMS: archive, Debian, npm, PyPI, container
+	@rm -rf $(DIST)
+	@set -e; for platform in $(PLATFORMS); do \
+		program=$(or $(PROGRAM),$$(sh tests/tools/platform.sh $$platform)); \
+		python3 host-example/dist/dist.py --program $$program --target $$platform --lro $(LRO) --output $(DIST) $(if $(PROGRAM),--quick); \
+	done
+	@python3 host-example/dist/dist.py --finish --output $(DIST)
+
+.PHONY: dist-test
+dist-test: dist test-data ## Install each package from its file, offline, where there is no compiler, and use it
+	@sh tests/tools/dist-test.sh $(DIST) $(TARGET)/test-data
+
+.PHONY: release
+release: ## Prepare the release VERSION: set it, run all checks, make and try its packages, tag it; uploads nothing
+	@sh tests/tools/release.sh set $(or $(VERSION),$(error make release VERSION=0.2.0))
+	@.ci/run
+	@$(MAKE) --no-print-directory dist-test
+	@sh tests/tools/release.sh tag $(VERSION)
+
 .PHONY: publish
 publish: build component ## Push the contract and the components to REGISTRY, such as REGISTRY=127.0.0.1:5000
 	@$(CARGO) build --locked --release $(TESTED) --example wit-package

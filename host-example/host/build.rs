@@ -1,7 +1,8 @@
 //! Builds the components of the workspace and takes them into the crate, so that they are never older than their sources.
 //!
 //! A second cargo builds them, beside the crates that this one does not need yet. A variable names another file in the place
-//! of each component; with all of them set, nothing is built.
+//! of each component; with all of them set, nothing is built. `LRO_COMPILED` names a directory with compiled components,
+//! as `lro generate compiled` writes them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,23 @@ fn main() {
             "cargo::error=the components are not built ({error}): run `make setup` once, and see `make component`"
         );
     }
+    if let Err(error) = compiled() {
+        println!("cargo::error=the directory that LRO_COMPILED names cannot be used: {error}");
+    }
+}
+
+/// Writes the list of compiled components, an expression of Rust.
+fn compiled() -> io::Result<()> {
+    println!("cargo::rerun-if-env-changed=LRO_COMPILED");
+    let mut list = String::new();
+    if let Some(directory) = env::var_os("LRO_COMPILED").filter(|directory| !directory.is_empty()) {
+        changes(Path::new(&directory));
+        for file in fs::read_dir(&directory)? {
+            let path = fs::canonicalize(file?.path())?;
+            list += &format!("include_bytes!({path:?}),\n");
+        }
+    }
+    fs::write(PathBuf::from(variable("OUT_DIR")?).join("compiled.rs"), format!("&[{list}]"))
 }
 
 fn components() -> io::Result<()> {

@@ -1,9 +1,11 @@
-//! Crates from elsewhere: their licenses, where they come from, and those that the command contains more than once.
+//! Crates from elsewhere: their licenses, where they come from, and those that the command contains more than once. The version
+//! of this workspace.
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod imports;
 mod license;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::Command;

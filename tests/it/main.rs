@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
+mod ahead_of_time;
 mod bad_input;
 mod crash;
 mod descriptor;

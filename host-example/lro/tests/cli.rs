@@ -1359,3 +1359,33 @@ fn reading_into_a_closed_pipe_ends_quietly() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
+
+#[test]
+fn completions_and_pages_of_the_manual_name_every_subcommand() {
+    let home = Home::new();
+    let help = home.prints(&["--help"]);
+    let (_, listed) = help.split_once("Commands:\n").unwrap();
+    let words = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> =
+        words.map(|line| line.split_whitespace().next().unwrap()).filter(|name| *name != "help").collect();
+    assert!(names.contains(&"gateway") && names.contains(&"completions"), "{names:?}");
+
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = home.prints(&["completions", shell]);
+        let missing: Vec<_> = names.iter().filter(|name| !script.contains(*name)).collect();
+        assert!(missing.is_empty(), "{shell}: {missing:?}");
+    }
+    let (manual, scripts) = (home.path("manual"), home.path("scripts"));
+    home.prints(&["generate", "man", manual.to_str().unwrap()]);
+    home.prints(&["generate", "completions", scripts.to_str().unwrap()]);
+    for name in &names {
+        let page = fs::read_to_string(manual.join(format!("lro-{name}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
+    }
+    // What is hidden is for the command itself.
+    assert!(manual.join("lro.1").exists() && !manual.join("lro-compile.1").exists());
+    assert_eq!(fs::read(scripts.join("lro")).unwrap(), home.prints(&["completions", "bash"]).into_bytes());
+}

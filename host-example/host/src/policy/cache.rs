@@ -107,11 +107,11 @@ fn name(engine: &Engine, digest: &Digest) -> String {
 }
 
 /// Loads compiled code, which runs unchecked: only code that this program compiled, see [`CompileCache`] and
-/// [`Compiler`](super::Compiler).
+/// [`Compiler`](super::Compiler), or was built with, see [`ahead_of_time`](super::ahead_of_time).
 pub(super) fn load(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
     fail_point!("policy::load-code", wasmtime::Error::new);
     // SAFETY: callers pass code that this program compiled with this version of wasmtime: it was authenticated with the
-    // key of the cache, or comes from the child of a `Compiler` through an anonymous memory file.
+    // key of the cache, comes from the child of a `Compiler` through an anonymous memory file, or is part of this program.
     #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache and of the compiling child")]
     unsafe {
         Component::deserialize(engine, code)

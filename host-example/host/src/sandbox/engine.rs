@@ -53,6 +53,10 @@ const POOLED_MEMORIES_MAX: u32 = 4;
 /// elsewhere resetting all of it would cost more than it saves.
 const RESIDENT_BYTES: usize = 4 << 20;
 
+/// Features of the processors that code is compiled for ahead of time: those made since 2013, but some of the smallest, have
+/// them. With less, vectors of the scanner of JSON take several instructions.
+const X86_64_LEVEL: &str = "x86-64-v3";
+
 /// Compiles policies and runs each call in its own store and instance.
 ///
 /// Cheap to clone: clones share the engine. Create one per process, because policies compiled by one engine do not run
@@ -169,6 +173,21 @@ fn config() -> Config {
     config.wasm_component_model(true).epoch_interruption(true).max_wasm_stack(STACK_BYTES_MAX);
     config.async_stack_size(STACK_BYTES_MAX + HOST_STACK_BYTES).async_stack_zeroing(true);
     config
+}
+
+/// An engine that compiles for machines of a target, and runs nothing: of this machine's processor it knows nothing.
+pub(crate) fn engine_for(target: &str) -> wasmtime::Result<Engine> {
+    let mut config = config();
+    config.target(target)?;
+    if target.starts_with("x86_64-") {
+        // SAFETY: the flag only names features of the processor. This engine runs nothing, and an engine that loads the code
+        // checks that its processor has them.
+        #[expect(unsafe_code, reason = "wasmtime has no other way to name the features of another machine's processor")]
+        unsafe {
+            config.cranelift_flag_enable(X86_64_LEVEL);
+        }
+    }
+    Engine::new(&config)
 }
 
 fn pool() -> InstanceAllocationStrategy {

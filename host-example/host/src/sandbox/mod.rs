@@ -24,6 +24,7 @@ pub use bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyErr
 pub use bindings::lro::filter::types;
 pub use call::{CallError, Cost, OutputDirectory, Written};
 pub use document::PreparedDocumentReader;
+pub(crate) use engine::engine_for;
 pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, Sandbox};
 pub use limits::Limits;
 pub(crate) use lro_contract::text::one_line;
