@@ -17,6 +17,7 @@ mod flags;
 mod format;
 mod gateway;
 mod handle;
+mod hook;
 mod host;
 mod input;
 mod inspect;
@@ -99,6 +100,7 @@ enum Command {
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
     Setup(setup::Arguments),
+    Hook(hook::Arguments),
     Status(status::Arguments),
     Audit(audit::Arguments),
     Policy(policy::Arguments),
@@ -115,7 +117,10 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "fail-points")]
     let _scenario = fail::FailScenario::setup();
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| collect::explained(error).exit());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return hook::refused(&error).unwrap_or_else(|| collect::explained(error).exit()).into(),
+    };
     let terminal = Terminal::new(arguments.color, arguments.log_format);
     log(&arguments, &terminal);
     let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
@@ -144,6 +149,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Gateway(arguments) = &arguments.command {
         flags.extend_from_slice(arguments.settings.pairs());
     }
+    if let Command::Hook(arguments) = &arguments.command {
+        return Ok(hook::run(arguments, || Ok(Config::load(std::env::vars_os(), &flags)?)));
+    }
     let config = Config::load(std::env::vars_os(), &flags)?;
     match &arguments.command {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
@@ -165,6 +173,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Compile(arguments) => compile::run(arguments),
         Command::Compose(arguments) => compose::run(arguments),
         Command::Setup(arguments) => setup::run(arguments, terminal),
+        Command::Hook(arguments) => Ok(hook::run(arguments, || Ok(config))),
         Command::Enter(arguments) => Ok(enter::run(arguments)),
     }
 }
