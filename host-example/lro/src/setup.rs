@@ -31,7 +31,7 @@ A client reads its configuration when it starts: restart it afterwards.";
 ///
 /// Finds the configurations of known clients, shows what changes, and asks. `lro gateway --` comes before the command of each
 /// server that a client starts; servers at a URL stay as they are. The old text of FILE is kept in FILE.before-lro. With --hooks,
-`lro hook` is added to the configurations of agents instead, so that results of their own tools are filtered too.
+/// `lro hook` is added to the configurations of agents instead, so that results of their own tools are filtered too.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

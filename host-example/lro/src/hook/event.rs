@@ -266,7 +266,8 @@ fn text_of_reply(reply: &[u8]) -> String {
 
 /// Whether a command of a shell begins `lro` with a subcommand that reads.
 fn is_reading_command(command: &str) -> bool {
-    let mut words = command.split([' ', '\t', '"', '\'', '(', ')', '`', '$', ',', ':', '{', '[']).filter(|word| !word.is_empty());
+    let mut words =
+        command.split([' ', '\t', '"', '\'', '(', ')', '`', '$', ',', ':', '{', '[']).filter(|word| !word.is_empty());
     let is_lro = |word: &str| {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
         matches!(name.strip_suffix(".exe").unwrap_or(name), "lro" | "lro-filter")
@@ -292,7 +293,8 @@ fn filed_by_copilot(text: &str) -> Option<PathBuf> {
     let (_, path) = text.strip_prefix(COPILOT_FILED)?.lines().next()?.split_once(". Saved to: ")?;
     let path = PathBuf::from(path);
     let is_named = path.file_name()?.to_str()?.contains(COPILOT_FILE);
-    let is_there = path.parent().and_then(|folder| folder.canonicalize().ok()) == std::env::temp_dir().canonicalize().ok();
+    let is_there =
+        path.parent().and_then(|folder| folder.canonicalize().ok()) == std::env::temp_dir().canonicalize().ok();
     let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
     (is_named && is_there && is_file).then_some(path)
 }

@@ -48,7 +48,9 @@ fn find<'a>(value: &'a str, key: &str, depth: usize, found: &mut Vec<&'a str>) {
                 find(member.value, &key_of(&member), depth - 1, found);
             }
         }
-        Some(b'[') => elements(value).unwrap_or_default().into_iter().for_each(|part| find(part, key, depth - 1, found)),
+        Some(b'[') => {
+            elements(value).unwrap_or_default().into_iter().for_each(|part| find(part, key, depth - 1, found))
+        }
         _ => {}
     }
 }
