@@ -20,6 +20,9 @@ use super::{EVENT_BYTES_MAX, is_within};
 /// Tools whose answer tells a person what changed; the model gets a line.
 const CLAUDE_UNSEEN: [&str; 5] = ["Edit", "MultiEdit", "NotebookEdit", "TodoWrite", "Write"];
 
+/// How Claude Code begins a text in the place of one that it has put in a file, and what it says before the name of that file.
+const CLAUDE_FILED: [&str; 2] = ["Error: result (", "Output has been saved to "];
+
 /// How Codex begins what it has cut, the rest of which is nowhere.
 const CODEX_CUT: &str = "Warning: truncated output";
 
@@ -48,6 +51,8 @@ pub(super) struct Event<'a> {
     pub(super) session: String,
     /// The tool, as the agent names it.
     pub(super) tool: String,
+    /// Where the agent keeps what was said, if it says so.
+    transcript: Option<String>,
     /// The arguments as JSON.
     arguments: &'a str,
     /// What the tool answered, as JSON.
@@ -112,7 +117,8 @@ impl<'a> Event<'a> {
         }
         let (Some(tool), Some(response)) = (text_member(text, tool), member(text, response)) else { return Ok(None) };
         let session = text_member(text, session).unwrap_or_default();
-        Ok(Some(Self { agent, session, tool, arguments: member(text, arguments).unwrap_or("{}"), response }))
+        let (transcript, arguments) = (text_member(text, "transcript_path"), member(text, arguments).unwrap_or("{}"));
+        Ok(Some(Self { agent, session, tool, transcript, arguments, response }))
     }
 
     /// The arguments, for the header of files.
@@ -154,7 +160,11 @@ impl<'a> Event<'a> {
         }
         let response = self.response;
         let updated = if response.starts_with('"') {
-            string(&text_of_reply(&filter(&Output::of_literal(response, false))?))
+            let output = match self.filed_by_claude(&text_of(response)) {
+                Some(file) => Output::of_file(&read(&file)?, false),
+                None => Output::of_literal(response, false),
+            };
+            string(&text_of_reply(&filter(&output)?))
         } else if is_texts(response) {
             let reply = filter(&Output::of_result(&format!(r#"{{"content":{response}}}"#)))?;
             member(std::str::from_utf8(&reply).ok()?, "content")?.to_owned()
@@ -182,6 +192,17 @@ impl<'a> Event<'a> {
         };
         let output = format!(r#"{{"hookEventName":"PostToolUse","updatedToolOutput":{updated}}}"#);
         Some(Answer::of("hookSpecificOutput", output))
+    }
+
+    /// The file that a text of Claude Code names in its first line. A tool could write such a text too, so the file has to be one
+    /// of this session.
+    fn filed_by_claude(&self, text: &str) -> Option<PathBuf> {
+        let [begins, saved] = CLAUDE_FILED;
+        let (_, path) = text.strip_prefix(begins)?.lines().next()?.split_once(saved)?;
+        let path = Path::new(path.strip_suffix('.').unwrap_or(path));
+        let folder = Path::new(self.transcript.as_deref()?).with_extension("").join("tool-results");
+        let is_there = path.parent()?.canonicalize().ok()? == folder.canonicalize().ok()?;
+        (is_there && is_file(path)).then(|| path.to_owned())
     }
 
     /// A reason, which Codex shows in place of the result.
@@ -295,8 +316,12 @@ fn filed_by_copilot(text: &str) -> Option<PathBuf> {
     let is_named = path.file_name()?.to_str()?.contains(COPILOT_FILE);
     let is_there =
         path.parent().and_then(|folder| folder.canonicalize().ok()) == std::env::temp_dir().canonicalize().ok();
-    let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
-    (is_named && is_there && is_file).then_some(path)
+    (is_named && is_there && is_file(&path)).then_some(path)
+}
+
+/// Whether there is a file, and no link.
+fn is_file(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
 /// What Gemini CLI puts before a result, the result, and what it puts behind it.
