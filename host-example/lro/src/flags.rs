@@ -178,14 +178,19 @@ pub(crate) struct CallArguments {
 impl CallArguments {
     /// Converts the abilities to flags of the contract.
     pub(crate) fn abilities(&self) -> Abilities {
-        self.reader.iter().fold(Abilities::empty(), |abilities, ability| {
-            abilities
-                | match ability {
-                    Ability::Shell => Abilities::SHELL,
-                    Ability::Extract => Abilities::EXTRACT_TOOL,
-                    Ability::Read => Abilities::READ_TOOL,
-                    Ability::None => Abilities::empty(),
-                }
-        })
+        abilities(&self.reader)
     }
+}
+
+/// Converts abilities to flags of the contract.
+pub(crate) fn abilities(reader: &[Ability]) -> Abilities {
+    reader.iter().fold(Abilities::empty(), |abilities, ability| {
+        abilities
+            | match ability {
+                Ability::Shell => Abilities::SHELL,
+                Ability::Extract => Abilities::EXTRACT_TOOL,
+                Ability::Read => Abilities::READ_TOOL,
+                Ability::None => Abilities::empty(),
+            }
+    })
 }

@@ -19,6 +19,7 @@ mod format;
 mod gateway;
 mod generate;
 mod handle;
+mod hook;
 mod host;
 mod input;
 mod inspect;
@@ -101,6 +102,7 @@ enum Command {
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
     Setup(setup::Arguments),
+    Hook(hook::Arguments),
     Status(status::Arguments),
     Audit(audit::Arguments),
     Policy(policy::Arguments),
@@ -120,7 +122,10 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "fail-points")]
     let _scenario = fail::FailScenario::setup();
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| collect::explained(error).exit());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return hook::refused(&error).unwrap_or_else(|| collect::explained(error).exit()).into(),
+    };
     let terminal = Terminal::new(arguments.color, arguments.log_format);
     log(&arguments, &terminal);
     let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
@@ -155,6 +160,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Gateway(arguments) = &arguments.command {
         flags.extend_from_slice(arguments.settings.pairs());
     }
+    if let Command::Hook(arguments) = &arguments.command {
+        return Ok(hook::run(arguments, || Ok(Config::load(std::env::vars_os(), &flags)?)));
+    }
     let config = Config::load(std::env::vars_os(), &flags)?;
     match &arguments.command {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
@@ -178,6 +186,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Generate(arguments) => generate::run(arguments),
         Command::Compose(arguments) => compose::run(arguments),
         Command::Setup(arguments) => setup::run(arguments, terminal),
+        Command::Hook(arguments) => Ok(hook::run(arguments, || Ok(config))),
         Command::Enter(arguments) => Ok(enter::run(arguments)),
     }
 }

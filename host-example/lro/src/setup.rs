@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use lro_setup::{Client, Configuration, Home, Place, Plan, Scope, SetupError, State, clients};
+use lro_setup::{
+    Client, Configuration, Home, HookClient, HookPlan, Place, Plan, Scope, SetupError, State, clients, hook_clients,
+};
 
 use crate::exit::Exit;
 use crate::output::{self, Terminal};
@@ -20,13 +22,16 @@ const EXAMPLES: &str = "Examples:
   lro setup --project .                    the configurations of a project too, which others may share
   lro setup --file servers.json            a file of any client, such as one in another place
   lro setup --undo                         byte for byte as it was before
+  lro setup --hooks                        agents' own tools too: shell, files, web
+  lro setup --hooks --undo
 
 A client reads its configuration when it starts: restart it afterwards.";
 
 /// Put the gateway before the servers of the MCP clients on this machine, or take it away again (--undo)
 ///
 /// Finds the configurations of known clients, shows what changes, and asks. `lro gateway --` comes before the command of each
-/// server that a client starts; servers at a URL stay as they are. The old text of FILE is kept in FILE.before-lro.
+/// server that a client starts; servers at a URL stay as they are. The old text of FILE is kept in FILE.before-lro. With --hooks,
+/// `lro hook` is added to the configurations of agents instead, so that results of their own tools are filtered too.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -47,6 +52,9 @@ pub(crate) struct Arguments {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Add hooks to agents, for their own tools: claude, codex, copilot, cursor, gemini, opencode
+    #[arg(long, conflicts_with_all = ["servers", "file"])]
+    hooks: bool,
     /// Do not ask
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
@@ -65,6 +73,9 @@ struct Candidate {
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     let lro = env::current_exe()?;
+    if arguments.hooks {
+        return hooks(arguments, &lro, terminal);
+    }
     let (mut plans, mut exit, mut found) = (Vec::new(), Exit::Success, HashSet::new());
     for Candidate { title, file, servers } in candidates(arguments)? {
         let plan = match Configuration::read(&file) {
@@ -108,11 +119,67 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<
     }
     for plan in &plans {
         match plan.carry_out() {
-            Ok(()) => terminal.message(&done(plan)),
+            Ok(()) => terminal.message(&changed(plan.file(), plan.backup())),
             Err(error) => exit = failed(&error, terminal),
         }
     }
     terminal.message("restart the clients, which read their configurations when they start");
+    Ok(exit)
+}
+
+/// The hooks of agents.
+fn hooks(arguments: &Arguments, lro: &Path, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let home = Home::of_environment().context("this user has no home directory")?;
+    let named = |name: &str| hook_clients().iter().any(|client| client.name == name);
+    if let Some(name) = arguments.clients.iter().find(|name| !named(name)) {
+        bail!("`{name}` has no hooks that lro knows: claude, codex, copilot, cursor, gemini and opencode have");
+    }
+    let (mut plans, mut exit) = (Vec::new(), Exit::Success);
+    let is_meant = |client: &&HookClient| match arguments.clients.is_empty() {
+        true => client.is_there(&home),
+        false => arguments.clients.iter().any(|name| name == client.name),
+    };
+    for client in hook_clients().iter().filter(is_meant) {
+        let scopes = [Some(Scope::User), arguments.project.is_some().then_some(Scope::Project)];
+        let project = arguments.project.as_deref().unwrap_or(Path::new(""));
+        for file in scopes.into_iter().flatten().filter_map(|scope| client.file(&home, project, scope)) {
+            let plan = match arguments.undo {
+                true => HookPlan::undo(client, file, lro),
+                false => HookPlan::set_up(client, file, lro),
+            };
+            match plan {
+                Ok(plan) => plans.push((client, plan)),
+                // The others can be set up all the same.
+                Err(error) => exit = failed(&error, terminal),
+            }
+        }
+    }
+    if plans.is_empty() && exit == Exit::Success {
+        terminal.message("no agent with hooks was found: name one with --client");
+        return Ok(Exit::Success);
+    }
+    plans.retain(|(_, plan)| plan.changes());
+    for (client, plan) in &plans {
+        output::text(&format!("{}:\n{}", client.title, plan.difference()))?;
+    }
+    if plans.is_empty() {
+        terminal.message("nothing to change");
+        return Ok(exit);
+    }
+    if arguments.dry_run || !(arguments.yes || agreed(plans.len())?) {
+        terminal.message("nothing was changed");
+        return Ok(exit);
+    }
+    for (client, plan) in &plans {
+        match plan.carry_out() {
+            Ok(()) => terminal.message(&changed(plan.file(), plan.backup())),
+            Err(error) => exit = failed(&error, terminal),
+        }
+        if let Some(advice) = client.advice.filter(|_| !arguments.undo) {
+            terminal.message(advice);
+        }
+    }
+    terminal.message("restart the agents, which read their configurations when they start");
     Ok(exit)
 }
 
@@ -172,9 +239,10 @@ fn overview(title: &str, plan: &Plan, arguments: &Arguments) -> String {
     text
 }
 
-fn done(plan: &Plan) -> String {
-    let backup = plan.backup().map_or(String::new(), |backup| format!("; its old text is in {}", backup.display()));
-    format!("{} is changed{backup}", plan.file().display())
+/// What is said of a file that was changed.
+fn changed(file: &Path, backup: Option<PathBuf>) -> String {
+    let backup = backup.map_or(String::new(), |backup| format!("; its old text is in {}", backup.display()));
+    format!("{} is changed{backup}", file.display())
 }
 
 /// Asks on the terminal.

@@ -63,25 +63,31 @@ pub struct Client {
 }
 
 /// Where a file is.
-#[derive(Clone, Copy, Debug)]
-enum Below {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
     Home,
     Applications,
     Config,
     Project,
 }
 
+impl Below {
+    pub(crate) fn folder<'a>(self, home: &'a Home, project: &'a Path) -> &'a Path {
+        match self {
+            Self::Home => &home.home,
+            Self::Applications => &home.applications,
+            Self::Config => &home.config,
+            Self::Project => project,
+        }
+    }
+}
+
 impl Client {
     /// The files that it reads, whether they exist or not.
     pub fn places(&self, home: &Home, project: &Path) -> Vec<Place> {
         let place = |&(below, file): &(Below, &str)| {
-            let (folder, scope) = match below {
-                Below::Home => (home.home.as_path(), Scope::User),
-                Below::Applications => (home.applications.as_path(), Scope::User),
-                Below::Config => (home.config.as_path(), Scope::User),
-                Below::Project => (project, Scope::Project),
-            };
-            Place { file: folder.join(file), scope }
+            let scope = if below == Below::Project { Scope::Project } else { Scope::User };
+            Place { file: below.folder(home, project).join(file), scope }
         };
         self.files.iter().map(place).collect()
     }

@@ -249,7 +249,7 @@ fn literal(text: &str) -> String {
 }
 
 /// The text with these places replaced.
-fn spliced(text: &str, mut edits: Vec<(Range<usize>, String)>) -> String {
+pub(crate) fn spliced(text: &str, mut edits: Vec<(Range<usize>, String)>) -> String {
     edits.sort_by_key(|(range, _)| range.start);
     let mut new = String::with_capacity(text.len());
     let mut at = 0;

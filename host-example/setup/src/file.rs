@@ -47,6 +47,8 @@ pub struct Configuration {
     file: PathBuf,
     /// Its bytes, with a byte order mark if there is one.
     text: String,
+    /// What is put behind its name to name its backup.
+    backup: &'static str,
 }
 
 impl Configuration {
@@ -57,10 +59,15 @@ impl Configuration {
     /// The file cannot be read, is larger than [`FILE_BYTES_MAX`], or is not UTF-8.
     pub fn read(file: &Path) -> Result<Option<Self>, FileError> {
         match read(file) {
-            Ok(text) => Ok(Some(Self { file: file.to_owned(), text })),
+            Ok(text) => Ok(Some(Self { file: file.to_owned(), text, backup: BACKUP })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(FileError::Read { file: file.to_owned(), source }),
         }
+    }
+
+    /// With another name of the backup: its end, behind the name of the file.
+    pub(crate) fn with_backup(self, backup: &'static str) -> Self {
+        Self { backup, ..self }
     }
 
     /// The file.
@@ -81,7 +88,7 @@ impl Configuration {
     /// The file of its backup.
     pub fn backup_file(&self) -> PathBuf {
         let mut name = OsString::from(&self.file);
-        name.push(BACKUP);
+        name.push(self.backup);
         name.into()
     }
 
