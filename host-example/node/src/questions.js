@@ -13,7 +13,7 @@ const BOUNDS = { answerBytes: 20_000, answerTokens: 8000, pageBytes: 1024 ** 2 }
 
 /**
  * Answers questions about the offloads of a store, which has `find(tenant, handle)`, an offload with the time when it `expires`
- * in milliseconds since 1970, and `cursorKey()`.
+ * in milliseconds since 1970, and `cursorKey(tenant)`.
  */
 export class Questions {
     #ask;
@@ -64,7 +64,7 @@ export class Questions {
             tenant,
             offloads: found.map(({ handle, expires }) => ({ handle, expires: BigInt(expires) })),
             now: BigInt(Date.now()),
-            cursorKey: await store.cursorKey(),
+            cursorKey: await store.cursorKey(tenant),
             ...BOUNDS,
         };
         return this.#ask(name, [caller, ...args], found);
