@@ -48,7 +48,7 @@ export class BucketStore {
             }
             return new Uint8Array(await object.arrayBuffer());
         };
-        return { expires: expiryOf(id, this.#bounds), files, read };
+        return { expires: expiryOf(id, this.#bounds), isIntact: true, files, read };
     }
 
     async cursorKey(tenant) {

@@ -33,6 +33,7 @@ export class MemoryStore {
         const bytesIn = (name) => found.files.find((file) => file.name === name).bytes;
         return {
             expires: expiryOf(id, this.#bounds),
+            isIntact: true,
             files: found.files.map(({ name, bytes }) => ({ name, size: bytes.length })),
             read: (name, offset, length) => bytesIn(name).subarray(offset, offset + length),
         };

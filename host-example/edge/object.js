@@ -51,7 +51,7 @@ export class ObjectStore {
             }
             return joined(pieces);
         };
-        return found && { ...found, read };
+        return found && { ...found, isIntact: true, read };
     }
 
     cursorKey(tenant) {

@@ -2,8 +2,9 @@
  * Where offloads are: in the memory of the worker, in a bucket of R2, or in a Durable Object for each tenant. Each store has
  *
  *     publish(tenant, id, files)   keeps files `{ name, bytes }` under a handle; `ENOSPC` where they never have room
- *     find(tenant, id)             an offload: its `files`, `{ name, size }`, when it `expires`, in milliseconds since 1970, and
- *                                  `read(name, offset, length)`; `undefined` where there is none
+ *     find(tenant, id)             an offload: its `files`, `{ name, size }`, `read(name, offset, length)`, when it `expires`, in
+ *                                  milliseconds since 1970, and whether it `isIntact`, every byte as it was written; `undefined`
+ *                                  where there is none
  *     cursorKey(tenant)            what signs cursors
  *
  * All of them may return promises. An offload is there with all its files or not at all.

@@ -68,15 +68,20 @@ function records(count) {
     return Array.from({ length: count }, (_, id) => ({ id, name: `näme ${id}`, text: "x".repeat(40) }));
 }
 
-/** The handle of a result that was offloaded, and the links to its files. */
-async function offloaded(address, count, token = "token-a") {
+/** What becomes of a result with so many records. */
+async function filtered(address, count, token) {
     const structuredContent = { records: records(count) };
     const response = await fetch(`${address}/filter?tool=search`, {
         method: "POST",
-        headers: { authorization: `Bearer ${token}` },
+        headers: { authorization: `Bearer ${token}`, "lro-settings": '{"threshold":1000}' },
         body: JSON.stringify({ content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent }),
     });
-    const { content, structuredContent: descriptor } = await response.json();
+    return response.json();
+}
+
+/** The handle of a result that was offloaded, and the links to its files. */
+async function offloaded(address, count, token = "token-a") {
+    const { content, structuredContent: descriptor } = await filtered(address, count, token);
     assert.equal(descriptor?.offloaded, true, JSON.stringify(content));
     return { handle: descriptor.handle, links: content.filter(({ type }) => type === "resource_link") };
 }
@@ -107,73 +112,81 @@ async function isThere(client, { handle, links }, token = "token-a") {
     return !isError;
 }
 
-for (const store of Object.keys(STORES)) {
-    test(`an offload is kept in ${store}, and no other tenant reaches it`, async (t) => {
-        const { address } = await started(t, store);
-        const { handle, links } = await offloaded(address, 30_000);
-        const own = await connected(t, address);
-        assert.deepEqual(await counted(own, handle), [{ count: 30_000 }]);
-        const { contents } = await own.readResource({ uri: `lro://${handle}/records?offset=29990&limit=5` });
-        const lines = contents[0].text.trimEnd().split("\n").map((line) => JSON.parse(line));
-        assert.deepEqual(lines, records(30_000).slice(29_990, 29_995));
+test("each store keeps an offload, and no other tenant reaches it", async (t) => {
+    const [large, given] = [30_000, records(30_000)];
+    for (const store of Object.keys(STORES)) {
+        await t.test(store, async (t) => {
+            const { address } = await started(t, store);
+            const { handle, links } = await offloaded(address, large);
+            const own = await connected(t, address);
+            assert.deepEqual(await counted(own, handle), [{ count: large }]);
+            const { contents } = await own.readResource({ uri: `lro://${handle}/records?offset=29990&limit=5` });
+            const lines = contents[0].text.trimEnd().split("\n").map((line) => JSON.parse(line));
+            assert.deepEqual(lines, given.slice(29_990, 29_995));
 
-        const [{ uri, size }] = links;
-        const get = (address, token) => fetch(address, { headers: { authorization: `Bearer ${token}` } });
-        const file = await get(uri, "token-a");
-        assert.equal(file.headers.get("content-length"), String(size));
-        const [, ...written] = (await file.text()).trimEnd().split("\n");
-        assert.deepEqual(written, records(30_000).map((record) => JSON.stringify(record)));
-        assert.equal((await get(uri, TOKEN)).status, 200);
-        for (const [address, token] of [[uri, "token-b"], [uri.split("?")[0], "token-b"], [uri.split("?")[0], TOKEN]]) {
-            assert.equal((await get(address, token)).status, 404);
-        }
-        const other = await connected(t, address, "token-b");
-        const refused = await other.callTool({ name: "lro_extract", arguments: { handle, count: true } });
-        assert.match(refused.content[0].text, /there is no offload/);
-    });
-
-    test(`the oldest offloads of a tenant make room in ${store}`, async (t) => {
-        const few = await started(t, store, { bindings: { TENANT_OFFLOADS: "2" } });
-        const small = await started(t, store, { bindings: { TENANT_BYTES: "400000" } });
-        for (const { address } of [few, small]) {
-            const other = await offloaded(address, 2000, "token-b");
-            const made = [];
-            for (let index = 0; index < 4; index += 1) {
-                made.push(await offloaded(address, 2000));
+            const [{ uri, size }] = links;
+            const get = (address, token) => fetch(address, { headers: { authorization: `Bearer ${token}` } });
+            const file = await get(uri, "token-a");
+            assert.equal(file.headers.get("content-length"), String(size));
+            const [, ...written] = (await file.text()).trimEnd().split("\n");
+            assert.deepEqual(written, given.map((record) => JSON.stringify(record)));
+            assert.equal((await get(uri, TOKEN)).status, 200);
+            const [unnamed] = uri.split("?");
+            for (const [address, token] of [[uri, "token-b"], [unnamed, "token-b"], [unnamed, TOKEN]]) {
+                assert.equal((await get(address, token)).status, 404);
             }
-            const client = await connected(t, address);
-            const there = [];
-            for (const offload of made) {
-                there.push(await isThere(client, offload));
-            }
-            assert.deepEqual(there, [false, false, true, true]);
-            assert.ok(await isThere(await connected(t, address, "token-b"), other, "token-b"));
-        }
-        const response = await fetch(`${small.address}/filter?tool=search`, {
-            method: "POST",
-            headers: { authorization: "Bearer token-a" },
-            body: JSON.stringify({ content: [], structuredContent: { records: records(20_000) } }),
+            const other = await connected(t, address, "token-b");
+            const refused = await other.callTool({ name: "lro_extract", arguments: { handle, count: true } });
+            assert.equal(refused.content[0].text, `there is no offload ${handle}`);
         });
-        assert.equal((await response.json()).structuredContent.offloaded, false);
-    });
-}
+    }
+});
 
-for (const store of KEPT) {
-    test(`a handle in ${store} is answered after a restart, and a cursor goes on`, async (t) => {
-        const before = await started(t, store);
-        const { handle } = await offloaded(before.address, 2000);
-        const about = { handle, section: "records" };
-        const client = await connected(t, before.address);
-        const { records: first, next } = await answerOf(client, "lro_read", { ...about, limit: 10 });
-        await client.close();
-        await before.stop();
-        const { address } = await started(t, store, { state: before.state });
-        const again = await connected(t, address);
-        assert.deepEqual(await counted(again, handle), [{ count: 2000 }]);
-        const { records: second } = await answerOf(again, "lro_read", { ...about, cursor: next });
-        assert.deepEqual([...first, ...second], records(20));
-    });
-}
+test("the oldest offloads of a tenant make room in each store", async (t) => {
+    for (const store of Object.keys(STORES)) {
+        await t.test(store, async (t) => {
+            // Two of those of `acme` have so many bytes.
+            const bindings = { TENANT_BYTES: "400000", TENANT_OFFLOADS: "3" };
+            const { address } = await started(t, store, { bindings });
+            for (const [token, count, expected] of [
+                ["token-b", 20, [false, true, true, true]],
+                ["token-a", 2000, [false, false, true, true]],
+            ]) {
+                const made = [];
+                for (let index = 0; index < 4; index += 1) {
+                    made.push(await offloaded(address, count, token));
+                }
+                const client = await connected(t, address, token);
+                const there = [];
+                for (const offload of made) {
+                    there.push(await isThere(client, offload, token));
+                }
+                assert.deepEqual(there, expected);
+            }
+            const { structuredContent } = await filtered(address, 20_000, "token-a");
+            assert.equal(structuredContent.offloaded, false);
+        });
+    }
+});
+
+test("a handle is answered after a restart, and a cursor goes on", async (t) => {
+    for (const store of KEPT) {
+        await t.test(store, async (t) => {
+            const before = await started(t, store);
+            const { handle } = await offloaded(before.address, 2000);
+            const about = { handle, section: "records" };
+            const client = await connected(t, before.address);
+            const { records: first, next } = await answerOf(client, "lro_read", { ...about, limit: 10 });
+            await client.close();
+            await before.stop();
+            const { address } = await started(t, store, { state: before.state });
+            const again = await connected(t, address);
+            assert.deepEqual(await counted(again, handle), [{ count: 2000 }]);
+            const { records: second } = await answerOf(again, "lro_read", { ...about, cursor: next });
+            assert.deepEqual([...first, ...second], records(20));
+        });
+    }
+});
 
 /** The handles in the databases of Durable Objects in a folder: those published, and those with files. */
 function handlesIn(folder) {
