@@ -9,8 +9,11 @@ const config :Workerd.Config = (
 const filter :Workerd.Worker = (
   compatibilityDate = "2026-11-01",
   bindings = [
-    # Most bytes of files in memory; the oldest are removed first.
+    # Most bytes of the files of one result, and of all files in memory; the oldest are removed first.
     (name = "TOTAL_BYTES", text = "67108864"),
+    # Most bytes of the files of a tenant, and most offloads; the oldest are removed first.
+    (name = "TENANT_BYTES", text = "1073741824"),
+    (name = "TENANT_OFFLOADS", text = "1000"),
     # Most bytes of one result.
     (name = "BODY_BYTES", text = "33554432"),
     # Seconds until files expire.

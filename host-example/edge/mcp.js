@@ -6,7 +6,7 @@ import { MISSING_RESOURCE, Questions } from "../node/src/questions.js";
 import { modules } from "./component/reader-modules.js";
 import { instantiate } from "./component/reader.js";
 import { Server, createMcpHandler, version } from "./component/sdk.js";
-import { directories } from "./directories.js";
+import { Offloads } from "./directories.js";
 import { QUESTION_LIMITS } from "./limits.js";
 
 const READER = { instantiate, modules };
@@ -21,15 +21,29 @@ export function answer(request, store, tenant) {
     return createMcpHandler(() => serverFor(store, tenant)).fetch(request);
 }
 
-function ask(name, args, offloads) {
-    return answered(READER, QUESTION_LIMITS, name, args, directories(offloads));
+/** The answer of the component about offloads. It is asked again whenever bytes that it wanted have come. */
+async function ask(name, args, found) {
+    const offloads = new Offloads(found);
+    for (;;) {
+        try {
+            return asked(name, args, offloads);
+        } catch (error) {
+            if (!(await offloads.arrived())) {
+                throw error;
+            }
+        }
+    }
+}
+
+function asked(name, args, offloads = new Offloads([])) {
+    return answered(READER, QUESTION_LIMITS, name, args, offloads.imports());
 }
 
 function serverFor(store, tenant) {
     shown ??= {
-        tools: ask("tools", [], []).map((tool) => JSON.parse(tool)),
-        instructions: ask("guidance", [], []),
-        template: JSON.parse(ask("template", [], [])),
+        tools: asked("tools", []).map((tool) => JSON.parse(tool)),
+        instructions: asked("guidance", []),
+        template: JSON.parse(asked("template", [])),
     };
     const { tools, instructions, template } = shown;
     const capabilities = { tools: {}, resources: {} };

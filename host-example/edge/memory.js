@@ -1,60 +1,54 @@
-/**
- * Offloads, whose files are `{ name, bytes }`, of at most `totalBytes` together: removes the oldest first, and those older than
- * `timeToLiveMs`.
- */
+/** Offloads in the memory of the isolate, gone with it. */
+
+import { bytesOf, expiryOf, isExpired, surplus } from "./room.js";
+
 export class MemoryStore {
-    #offloads = new Map();
+    #bounds;
     #cursorKey;
-    #bytes = 0;
-    #totalBytes;
-    #timeToLiveMs;
+    /** By handle; the oldest first. */
+    #offloads = new Map();
 
-    constructor(totalBytes, timeToLiveMs) {
-        this.#totalBytes = totalBytes;
-        this.#timeToLiveMs = timeToLiveMs;
+    constructor(bounds) {
+        this.#bounds = bounds;
     }
 
-    /** Publishes files of a tenant under a handle. Throws `ENOSPC` when they exceed `totalBytes`. */
     publish(tenant, id, files) {
-        const bytes = files.reduce((sum, file) => sum + file.bytes.length, 0);
-        if (bytes > this.#totalBytes) {
-            throw Object.assign(new Error("no room"), { code: "ENOSPC" });
-        }
+        const bytes = bytesOf(files);
+        const { totalBytes, tenantBytes, offloads } = this.#bounds;
         this.#expire();
-        for (const oldest of this.#offloads.keys()) {
-            if (this.#bytes + bytes <= this.#totalBytes) {
-                break;
-            }
-            this.#remove(oldest);
-        }
-        this.#offloads.set(id, { tenant, files, bytes, expires: Date.now() + this.#timeToLiveMs });
-        this.#bytes += bytes;
+        const all = [...this.#offloads.values()];
+        const own = all.filter((offload) => offload.tenant === tenant);
+        const removed = surplus(own, bytes, Math.min(tenantBytes, totalBytes), offloads);
+        const left = all.filter((offload) => !removed.includes(offload.id));
+        [...removed, ...surplus(left, bytes, totalBytes)].forEach((id) => this.#offloads.delete(id));
+        this.#offloads.set(id, { id, tenant, files, bytes });
     }
 
-    /** An offload of a tenant, or of any, unless it was removed: its `files`, and when it `expires`, in milliseconds since 1970. */
     find(tenant, id) {
         this.#expire();
         const found = this.#offloads.get(id);
-        return tenant === undefined || found?.tenant === tenant ? found : undefined;
+        if (found?.tenant !== tenant) {
+            return undefined;
+        }
+        const bytesIn = (name) => found.files.find((file) => file.name === name).bytes;
+        return {
+            expires: expiryOf(id, this.#bounds),
+            isIntact: true,
+            files: found.files.map(({ name, bytes }) => ({ name, size: bytes.length })),
+            read: (name, offset, length) => bytesIn(name).subarray(offset, offset + length),
+        };
     }
 
-    /** What signs cursors. */
     cursorKey() {
         this.#cursorKey ??= crypto.getRandomValues(new Uint8Array(32));
         return this.#cursorKey;
     }
 
     #expire() {
-        for (const [id, { expires }] of this.#offloads) {
-            if (expires > Date.now()) {
-                break;
+        for (const id of this.#offloads.keys()) {
+            if (isExpired(id, this.#bounds)) {
+                this.#offloads.delete(id);
             }
-            this.#remove(id);
         }
-    }
-
-    #remove(id) {
-        this.#bytes -= this.#offloads.get(id).bytes;
-        this.#offloads.delete(id);
     }
 }

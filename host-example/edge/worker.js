@@ -1,5 +1,5 @@
 /**
- * Filters tool results, serves the files behind them from memory, and answers questions about them.
+ * Filters tool results, serves the files behind them, and answers questions about them.
  *
  *     POST /filter?tool=NAME       a CallToolResult → the CallToolResult that goes on
  *     GET /offloads/HANDLE/FILE    a file of an offload
@@ -19,12 +19,13 @@ import { modules } from "./component/modules.js";
 import { instantiate } from "./component/policy.js";
 import { LIMITS } from "./limits.js";
 import { answer } from "./mcp.js";
-import { MemoryStore } from "./memory.js";
+import { boundsOf } from "./room.js";
+import { storeOf, streamed } from "./stores.js";
+
+export { OffloadObject } from "./object.js";
 
 const FILE = /^\/offloads\/([0-9A-Z]{26})\/([A-Za-z0-9._-]+)$/;
 const POLICY = { instantiate, modules };
-
-let store;
 
 export default {
     async fetch(request, env) {
@@ -32,21 +33,27 @@ export default {
         if (refusal !== undefined) {
             return refusal;
         }
-        store ??= new MemoryStore(Number(env.TOTAL_BYTES), Number(env.TTL_SECONDS) * 1000);
+        let store;
+        try {
+            store = storeOf(env);
+        } catch (error) {
+            return problem(503, error.message);
+        }
         const url = new URL(request.url);
         const named = url.searchParams.get("tenant") ?? tenant ?? DEFAULT_TENANT;
+        const [, id, name] = FILE.exec(url.pathname) ?? [];
+        if (request.method === "GET" && id !== undefined) {
+            // The files of another tenant are not there.
+            return tenant === undefined || named === tenant ? serve(store, named, id, name) : notFound();
+        }
         if (tenant !== undefined && named !== tenant) {
             return problem(403, "the token is that of another tenant");
         }
         if (request.method === "POST" && url.pathname === "/filter") {
-            return filter(request, url, env, named);
+            return filter(request, url, env, named, store);
         }
         if (url.pathname === "/mcp") {
             return answer(request, store, named);
-        }
-        const [, id, name] = FILE.exec(url.pathname) ?? [];
-        if (request.method === "GET" && id !== undefined) {
-            return serve(tenant, id, name);
         }
         return problem(404, "POST /filter?tool=NAME, GET a file of an offload, or use MCP at /mcp");
     },
@@ -93,10 +100,11 @@ async function isSame(one, other) {
 }
 
 /** Serves a file as a download, so that a browser cannot run its data on this origin. */
-function serve(tenant, id, name) {
-    const file = store.find(tenant, id)?.files.find((file) => file.name === name);
+async function serve(store, tenant, id, name) {
+    const offload = await store.find(tenant, id);
+    const file = offload?.files.find((file) => file.name === name);
     if (file === undefined) {
-        return problem(404, "there is no such file, or it has expired: call the tool again");
+        return notFound();
     }
     const headers = {
         "content-type": "application/octet-stream",
@@ -104,14 +112,20 @@ function serve(tenant, id, name) {
         "x-content-type-options": "nosniff",
         "cache-control": "private",
     };
-    return new Response(file.bytes, { headers });
+    return new Response(streamed(offload, file), { headers });
 }
 
-async function filter(request, url, env, tenant) {
+function notFound() {
+    return problem(404, "there is no such file, or it has expired: call the tool again");
+}
+
+async function filter(request, url, env, tenant, store) {
+    const { totalBytes, tenantBytes, bodyBytes } = boundsOf(env);
     try {
-        const asked = requested(request, url, tenant, { ...LIMITS, writtenBytes: Number(env.TOTAL_BYTES) });
-        const result = await body(request, Number(env.BODY_BYTES));
-        return new Response(decided(asked, result), { headers: { "content-type": "application/json" } });
+        const limits = { ...LIMITS, writtenBytes: Math.min(totalBytes, tenantBytes) };
+        const asked = requested(request, url, tenant, limits);
+        const result = await body(request, bodyBytes);
+        return new Response(await decided(asked, result, store), { headers: { "content-type": "application/json" } });
     } catch (error) {
         if (error instanceof TypeError || error instanceof SyntaxError) {
             return problem(error.status ?? 400, error.message);
@@ -165,14 +179,14 @@ function isText(bytes) {
 }
 
 /** The result to send. */
-function decided(request, result) {
+async function decided(request, result, store) {
     let reply;
     try {
         const { answer, files } = called(POLICY, LIMITS, "filter", [request, result]);
         if (answer.outcome === "offload") {
             const kept = answer.files.map((file) => ({ name: file.name, bytes: joined([...pieces(files, file)]) }));
-            store.publish(request.tenant, request.id, kept);
-            return linked(answer.toolResult, request.shownPath, kept);
+            await published(store, request, kept);
+            return linked(answer.toolResult, request, kept);
         }
         reply = answer;
     } catch (error) {
@@ -190,12 +204,23 @@ function decided(request, result) {
     return reply.toolResult ?? result;
 }
 
+/** Publishes files. What is wrong with the store goes to the log, and to the client only the code. */
+async function published(store, { tenant, id }, files) {
+    try {
+        await store.publish(tenant, id, files);
+    } catch (error) {
+        console.warn(`the files of ${id} could not be kept: ${error.message}`);
+        throw Object.assign(new Error(error.message), { code: error.code ?? "EIO" });
+    }
+}
+
 /** The reply with links to the files after the descriptor: clients with the token may read them. */
-function linked(reply, address, files) {
+function linked(reply, { shownPath, tenant }, files) {
     const manifest = files.find(({ name }) => name === "manifest.json");
     const { record } = JSON.parse(new TextDecoder().decode(manifest.bytes));
+    const whose = tenant === DEFAULT_TENANT ? "" : `?${new URLSearchParams({ tenant })}`;
     const links = record.files.map(({ name, media_type: mimeType, bytes: size }) => {
-        return { type: "resource_link", uri: `${address}/${name}`, name, mimeType, size };
+        return { type: "resource_link", uri: `${shownPath}/${name}${whose}`, name, mimeType, size };
     });
     const result = JSON.parse(reply);
     result.content.push(...links);

@@ -45,7 +45,7 @@ pub(crate) fn call(tool: &str, arguments: &str) -> Vec<ToolEvent> {
     let Budget { bytes: answer_bytes, tokens: answer_tokens } = Budget::default();
     let caller = Caller {
         tenant: TENANT.to_owned(),
-        offloads: lent.into_iter().map(|handle| Offload { handle, expires: now + LASTS }).collect(),
+        offloads: lent.into_iter().map(|handle| Offload { handle, expires: now + LASTS, intact: false }).collect(),
         now,
         cursor_key,
         answer_bytes,

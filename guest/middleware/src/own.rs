@@ -101,12 +101,13 @@ fn about(
         let made = u64::try_from(made.as_millis()).ok()?;
         Some(made.saturating_add(settings.ttl_seconds.saturating_mul(1_000)))
     };
-    let lent = store::lend(&settings.tenant, handles);
+    store::lend(&settings.tenant, handles);
     let Budget { bytes: answer_bytes, tokens: answer_tokens } = Budget::default();
-    let offload = |handle: String| Some(Offload { expires: expires(&handle)?, handle });
+    // Those that are not there too: the reader says whether they have expired.
+    let offload = |handle: &String| Some(Offload { expires: expires(handle)?, intact: false, handle: handle.clone() });
     let caller = Caller {
         tenant: settings.tenant.clone(),
-        offloads: lent.into_iter().filter_map(offload).collect(),
+        offloads: handles.iter().filter_map(offload).collect(),
         now: milliseconds(),
         cursor_key,
         answer_bytes,

@@ -25,6 +25,8 @@ pub(crate) struct Offload {
     pub(crate) id: Ulid,
     /// When it expires, in milliseconds since 1970.
     pub(crate) expires: u64,
+    /// Whether its store keeps every byte as it was written.
+    intact: bool,
     /// Number of its directory among the preopened ones.
     pub(crate) directory: u32,
     pub(crate) record: OffloadRecord,
@@ -62,9 +64,7 @@ impl Offload {
     pub(crate) fn find(caller: &Caller, handle: &str) -> Result<Self, Failure> {
         let id = tool::id(handle)?;
         let name = id.to_string();
-        let missing = || {
-            Failure::Tool(format!("there is no offload {id}; it may have expired: call the tool that made it again"))
-        };
+        let missing = || Failure::Tool(format!("there is no offload {id}"));
         let listed = caller.offloads.iter().find(|offload| offload.handle == name).ok_or_else(missing)?;
         if listed.expires <= caller.now {
             return Err(Failure::Tool(format!("the offload {id} has expired: call the tool again that made it")));
@@ -85,7 +85,13 @@ impl Offload {
         if manifest.tenant != caller.tenant {
             return Err(missing());
         }
-        Ok(Self { id, expires: listed.expires, directory, record: manifest.record, preopened })
+        let (expires, intact) = (listed.expires, listed.intact);
+        Ok(Self { id, expires, intact, directory, record: manifest.record, preopened })
+    }
+
+    /// Compares a file with its checksum before a part of it is read, unless the store does so.
+    pub(crate) fn verify_part(&self, file: &File) -> Result<(), FileError> {
+        if self.intact { Ok(()) } else { file.verify() }
     }
 
     /// Opens a file.

@@ -53,7 +53,8 @@ fn page(caller: &Caller, offload: &Offload, request: &PageRequest) -> Result<Pag
     let source =
         PageSource { offload: offload.id, expires: time(offload.expires), growth: None, number, section: &section };
     let sign = |cursor: &_| Ok(key.sign(&request.tenant, cursor));
-    read_page(request, &source, cursor, caller.page_bytes.max(PAGE_BYTES_MIN), File::verify, sign)
+    let verify = |file: &File| offload.verify_part(file);
+    read_page(request, &source, cursor, caller.page_bytes.max(PAGE_BYTES_MIN), verify, sign)
 }
 
 fn time(milliseconds: u64) -> SystemTime {

@@ -214,11 +214,15 @@ test("files in memory are bounded: the oldest go first, and what is too large is
 });
 
 test("files expire", async (t) => {
-    const { address } = await started(t, { change: (text) => text.replace('"3600"', '"1"') });
-    const [link] = linksOf((await filtered(address, recordsResult(2000))).body);
-    assert.equal((await get(link.uri)).status, 200);
-    await new Promise((resolve) => setTimeout(resolve, 1100));
-    assert.equal((await get(link.uri)).status, 404);
+    const { address } = await started(t, { change: (text) => text.replace('"3600"', '"2"') });
+    // A busy machine may take longer for a result than it lasts.
+    let link;
+    do {
+        [link] = linksOf((await filtered(address, recordsResult(2000))).body);
+    } while ((await get(link.uri)).status !== 200);
+    while ((await get(link.uri)).status !== 404) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+    }
 });
 
 test("a policy that misbehaves ends with what the failure mode says", async (t) => {

@@ -13,7 +13,8 @@ const BOUNDS = { answerBytes: 20_000, answerTokens: 8000, pageBytes: 1024 ** 2 }
 
 /**
  * Answers questions about the offloads of a store, which has `find(tenant, handle)`, an offload with the time when it `expires`
- * in milliseconds since 1970, and `cursorKey()`.
+ * in milliseconds since 1970, and whether it `isIntact`: whether the store keeps every byte as it was written; and
+ * `cursorKey(tenant)`.
  */
 export class Questions {
     #ask;
@@ -62,9 +63,11 @@ export class Questions {
         }
         const caller = {
             tenant,
-            offloads: found.map(({ handle, expires }) => ({ handle, expires: BigInt(expires) })),
+            offloads: found.map(({ handle, expires, isIntact = false }) => {
+                return { handle, expires: BigInt(expires), intact: isIntact };
+            }),
             now: BigInt(Date.now()),
-            cursorKey: await store.cursorKey(),
+            cursorKey: await store.cursorKey(tenant),
             ...BOUNDS,
         };
         return this.#ask(name, [caller, ...args], found);

@@ -76,7 +76,7 @@ class Reader:
             if found := store.find(handle):
                 path, expires = found
                 wasi.preopen_dir(str(path), handle, fs_mutable=False)
-                offloads.append({"handle": handle, "expires": int(expires * 1000)})
+                offloads.append({"handle": handle, "expires": int(expires * 1000), "intact": False})
         caller = {
             "tenant": store.tenant,
             "offloads": offloads,
