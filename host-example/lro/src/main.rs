@@ -28,6 +28,7 @@ mod read;
 mod report;
 mod rows;
 mod search;
+mod serve;
 mod setup;
 mod sql;
 mod status;
@@ -76,7 +77,7 @@ struct Arguments {
     #[command(flatten)]
     settings: SettingFlags,
     /// Log level: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default: error; for
-    /// `lro gateway`: warn]
+    /// `lro gateway` and `lro serve`: warn]
     #[arg(long, env = "LRO_LOG", value_name = "LEVEL", global = true)]
     log: Option<Targets>,
     /// Format of stderr: plain text or JSON lines
@@ -98,6 +99,7 @@ enum Command {
     Read(read::Arguments),
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
+    Serve(serve::Arguments),
     Setup(setup::Arguments),
     Status(status::Arguments),
     Audit(audit::Arguments),
@@ -144,6 +146,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Gateway(arguments) = &arguments.command {
         flags.extend_from_slice(arguments.settings.pairs());
     }
+    if let Command::Serve(arguments) = &arguments.command {
+        flags.extend(arguments.settings());
+    }
     let config = Config::load(std::env::vars_os(), &flags)?;
     match &arguments.command {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
@@ -155,6 +160,10 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Gateway(arguments) => {
             let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
             gateway::run(arguments, &config, Box::new(load), terminal)
+        }
+        Command::Serve(arguments) => {
+            let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
+            serve::run(arguments, &config, Box::new(load), terminal)
         }
         Command::Status(arguments) => status::run(arguments, &config),
         Command::Audit(arguments) => audit::run(arguments, &config, terminal),
@@ -171,8 +180,15 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
 
 /// Sets up logging.
 fn log(arguments: &Arguments, terminal: &Terminal) {
-    let default = if matches!(arguments.command, Command::Gateway(_)) { LevelFilter::WARN } else { LevelFilter::ERROR };
-    let filter = arguments.log.clone().unwrap_or_else(|| Targets::new().with_default(default));
+    let default = match &arguments.command {
+        Command::Gateway(_) => Targets::new().with_default(LevelFilter::WARN),
+        // That a file is offloaded is what it is for.
+        Command::Serve(_) => {
+            Targets::new().with_default(LevelFilter::WARN).with_target("lro_host::filter", LevelFilter::ERROR)
+        }
+        _ => Targets::new().with_default(LevelFilter::ERROR),
+    };
+    let filter = arguments.log.clone().unwrap_or(default);
     let (logger, format) = (tracing_subscriber::registry().with(filter), fmt::layer().with_writer(std::io::stderr));
     let format = format.with_target(false);
     match arguments.log_format {
