@@ -1,7 +1,8 @@
 //! Offloads a file that is asked about, once for each of its states.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +90,7 @@ impl Files {
             let read = match source.read(&mut slice) {
                 Ok(0) => break,
                 Ok(read) => read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(failed(error)),
             };
             spool.push(slice.get(..read).unwrap_or_default()).map_err(spooled)?;
@@ -179,7 +180,10 @@ fn known(entry: &Path, store: &Store, tenant: &str) -> Option<Offload> {
 /// Keeps a handle. Whoever writes last wins: both offloads have the same content.
 fn keep(entry: &Path, id: Ulid) -> std::io::Result<()> {
     let directory: PathBuf = entry.parent().unwrap_or(Path::new(".")).to_owned();
-    fs::create_dir_all(&directory)?;
+    match DirBuilder::new().mode(0o700).create(&directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
     let mut file = NamedTempFile::new_in(&directory)?;
     file.write_all(id.to_string().as_bytes())?;
     file.persist(entry)?;
