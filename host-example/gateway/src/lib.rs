@@ -18,6 +18,7 @@ mod listener;
 mod metrics;
 mod operations;
 mod recorded;
+mod rehearsal;
 mod session;
 pub mod settings;
 mod tenants;
@@ -33,6 +34,7 @@ pub use operations::admin::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADE
 pub use operations::upkeep::Upkeep;
 pub use operations::{Operations, OperationsError, OperatorTokens, status};
 pub use recorded::{RECORDED_MAX, Recorded};
+pub use rehearsal::Rehearsal;
 pub use session::{Failure, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
 pub use tenants::Tenants;
 pub use tenants::rules::Rules;

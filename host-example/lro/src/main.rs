@@ -10,6 +10,7 @@ mod compile;
 mod compose;
 mod config;
 mod destination;
+mod doctor;
 mod enter;
 mod exit;
 mod extract;
@@ -28,12 +29,15 @@ mod read;
 mod report;
 mod rows;
 mod search;
+mod self_check;
 mod serve;
+mod server;
 mod setup;
 mod sql;
 mod status;
 mod table;
 mod truncate;
+mod welcome;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -101,11 +105,13 @@ enum Command {
     Gateway(Box<gateway::Arguments>),
     Serve(serve::Arguments),
     Setup(setup::Arguments),
+    Doctor(doctor::Arguments),
     Status(status::Arguments),
     Audit(audit::Arguments),
     Policy(policy::Arguments),
     Compose(compose::Arguments),
     Clients(clients::Arguments),
+    SelfCheck(self_check::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
     #[command(hide = true)]
@@ -117,6 +123,9 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "fail-points")]
     let _scenario = fail::FailScenario::setup();
+    if matches!(welcome::shown(), Ok(true)) {
+        return ExitCode::SUCCESS;
+    }
     let arguments = Arguments::try_parse().unwrap_or_else(|error| collect::explained(error).exit());
     let terminal = Terminal::new(arguments.color, arguments.log_format);
     log(&arguments, &terminal);
@@ -165,10 +174,12 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
             let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
             serve::run(arguments, &config, Box::new(load), terminal)
         }
+        Command::Doctor(arguments) => doctor::run(arguments, &config),
         Command::Status(arguments) => status::run(arguments, &config),
         Command::Audit(arguments) => audit::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clients(arguments) => clients::run(arguments, &config),
+        Command::SelfCheck(arguments) => self_check::run(arguments, &config),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),

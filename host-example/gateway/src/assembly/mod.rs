@@ -84,6 +84,11 @@ impl Gateway {
         Ok(gateway)
     }
 
+    /// A gateway that filters, for a server that is not there.
+    pub(crate) fn without_server(config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
+        Self::before(Upstream::None, config, helper)
+    }
+
     fn before(upstream: Upstream, config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
         check_downloads(&config.gateway)?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
