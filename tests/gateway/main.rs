@@ -37,6 +37,7 @@ mod outputs;
 mod partial;
 mod policies;
 mod profiles;
+mod reading;
 mod real;
 mod registries;
 mod replies;

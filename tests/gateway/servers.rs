@@ -331,7 +331,8 @@ impl Gateway {
         Self::ready(Process::start(&command, &self.variables(&Environment::new())))
     }
 
-    fn ready(mut process: Process) -> Listening {
+    /// What is ready when it says so.
+    pub(crate) fn ready(mut process: Process) -> Listening {
         let url = process.told("listening on ");
         Listening { url, process }
     }

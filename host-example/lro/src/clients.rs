@@ -64,11 +64,8 @@ impl Named {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     let named = match (&arguments.name, arguments.connected) {
-        // A name may have slashes itself; a version begins with a digit.
         (Some(name), _) => {
-            let split =
-                name.rsplit_once('/').filter(|(_, version)| version.starts_with(|first: char| first.is_ascii_digit()));
-            let (name, version) = split.unwrap_or((name, ""));
+            let (name, version) = name_and_version(name);
             vec![Named::new(config, name, version)]
         }
         (None, true) => {
@@ -96,6 +93,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         output::text(&named.iter().map(Named::text).collect::<anyhow::Result<String>>()?)?;
     }
     Ok(Exit::Success)
+}
+
+/// Name and version of a client; without a version, that is empty.
+pub(crate) fn name_and_version(text: &str) -> (&str, &str) {
+    // A name may have slashes itself; a version begins with a digit.
+    let is_version = |version: &str| version.starts_with(|first: char| first.is_ascii_digit());
+    text.rsplit_once('/').filter(|(_, version)| is_version(version)).unwrap_or((text, ""))
 }
 
 /// A heading, what is known as it stands in a configuration, and the source.

@@ -1,6 +1,7 @@
 //! `lro gateway`: a proxy in front of an MCP server.
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::{env, thread};
@@ -25,6 +26,10 @@ const EXAMPLES: &str = "Examples:
 
 In a client's configuration, put `lro gateway --` before the command of the server:
   { \"mcpServers\": { \"files\": { \"command\": \"lro\", \"args\": [\"gateway\", \"--\", \"npx\", \"-y\", \"SERVER\", \"/data\"] } } }";
+
+/// What people see who start it by hand.
+const WAITING: &str = "waiting for an MCP client on standard input. A client starts this command itself: `lro setup` sets \
+    that up. Ctrl-C ends it; --listen serves HTTP instead; `lro doctor` tries a server out";
 
 /// File descriptors of a gateway, besides those of connections and sessions.
 const BASE_FILES: u64 = 1024;
@@ -63,6 +68,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
         terminal.message("the configuration is valid");
         return Ok(Exit::Success);
     }
+    serve(gateway, config, load, terminal)
+}
+
+/// Serves until the client or a signal ends it.
+pub(crate) fn serve(gateway: Gateway, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
+    if config.gateway.listen.is_none() && io::stdin().is_terminal() {
+        terminal.message(WAITING);
+    }
     warn_about_exposure(config, terminal);
     raise_file_limit(config);
     // Install the handlers first: by default the signals kill the process.
@@ -81,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
 }
 
 /// The error inside, where exit code and hint depend on it.
-fn plain(error: GatewayError) -> anyhow::Error {
+pub(crate) fn plain(error: GatewayError) -> anyhow::Error {
     match error {
         GatewayError::NoServer => anyhow!("no server given: add its command after `--`, or use --upstream URL"),
         GatewayError::Settings(error) => error.into(),
@@ -158,7 +171,7 @@ fn raise_file_limit(config: &Config) {
 
 /// Makes the process undumpable, so that other processes of this user, such as servers, cannot trace it or read tokens
 /// from its memory. The engines are created first: afterwards only root could open the page map that they use.
-fn make_undumpable(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn make_undumpable(config: &Config) -> anyhow::Result<()> {
     parts::sandbox(false)?;
     if counts_fuel(config) {
         parts::sandbox(true)?;

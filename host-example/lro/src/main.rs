@@ -11,6 +11,7 @@ mod completions;
 mod compose;
 mod config;
 mod destination;
+mod doctor;
 mod enter;
 mod exit;
 mod extract;
@@ -31,11 +32,15 @@ mod read;
 mod report;
 mod rows;
 mod search;
+mod self_check;
+mod serve;
+mod server;
 mod setup;
 mod sql;
 mod status;
 mod table;
 mod truncate;
+mod welcome;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -79,7 +84,7 @@ struct Arguments {
     #[command(flatten)]
     settings: SettingFlags,
     /// Log level: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default: error; for
-    /// `lro gateway`: warn]
+    /// `lro gateway` and `lro serve`: warn]
     #[arg(long, env = "LRO_LOG", value_name = "LEVEL", global = true)]
     log: Option<Targets>,
     /// Format of stderr: plain text or JSON lines
@@ -101,13 +106,16 @@ enum Command {
     Read(read::Arguments),
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
+    Serve(serve::Arguments),
     Setup(setup::Arguments),
     Hook(hook::Arguments),
+    Doctor(doctor::Arguments),
     Status(status::Arguments),
     Audit(audit::Arguments),
     Policy(policy::Arguments),
     Compose(compose::Arguments),
     Clients(clients::Arguments),
+    SelfCheck(self_check::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
@@ -122,6 +130,9 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "fail-points")]
     let _scenario = fail::FailScenario::setup();
+    if matches!(welcome::shown(), Ok(true)) {
+        return ExitCode::SUCCESS;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return hook::refused(&error).unwrap_or_else(|| collect::explained(error).exit()).into(),
@@ -163,6 +174,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Hook(arguments) = &arguments.command {
         return Ok(hook::run(arguments, || Ok(Config::load(std::env::vars_os(), &flags)?)));
     }
+    if let Command::Serve(arguments) = &arguments.command {
+        flags.extend(arguments.settings());
+    }
     let config = Config::load(std::env::vars_os(), &flags)?;
     match &arguments.command {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
@@ -175,10 +189,16 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
             let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
             gateway::run(arguments, &config, Box::new(load), terminal)
         }
+        Command::Serve(arguments) => {
+            let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
+            serve::run(arguments, &config, Box::new(load), terminal)
+        }
+        Command::Doctor(arguments) => doctor::run(arguments, &config),
         Command::Status(arguments) => status::run(arguments, &config),
         Command::Audit(arguments) => audit::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clients(arguments) => clients::run(arguments, &config),
+        Command::SelfCheck(arguments) => self_check::run(arguments, &config),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),
@@ -193,8 +213,15 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
 
 /// Sets up logging.
 fn log(arguments: &Arguments, terminal: &Terminal) {
-    let default = if matches!(arguments.command, Command::Gateway(_)) { LevelFilter::WARN } else { LevelFilter::ERROR };
-    let filter = arguments.log.clone().unwrap_or_else(|| Targets::new().with_default(default));
+    let default = match &arguments.command {
+        Command::Gateway(_) => Targets::new().with_default(LevelFilter::WARN),
+        // That a file is offloaded is what it is for.
+        Command::Serve(_) => {
+            Targets::new().with_default(LevelFilter::WARN).with_target("lro_host::filter", LevelFilter::ERROR)
+        }
+        _ => Targets::new().with_default(LevelFilter::ERROR),
+    };
+    let filter = arguments.log.clone().unwrap_or(default);
     let (logger, format) = (tracing_subscriber::registry().with(filter), fmt::layer().with_writer(std::io::stderr));
     let format = format.with_target(false);
     match arguments.log_format {

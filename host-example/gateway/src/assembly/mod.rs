@@ -28,6 +28,7 @@ pub use self::policies::counts_fuel;
 use self::reload::Reload;
 pub use self::remote::{Remote, RemoteError};
 use crate::faces::{http, stdio};
+use crate::files::Files;
 use crate::metrics::Snapshot;
 use crate::operations::status::About;
 use crate::operations::upkeep::Upkeep;
@@ -67,9 +68,30 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] if the configuration cannot be used.
     pub fn new(config: &Config, command: &[OsString], helper: Option<&Path>) -> Result<Self, GatewayError> {
+        Self::before(upstream(config, command)?, config, helper)
+    }
+
+    /// A gateway without a server: clients read offloads, and ask about files. Filters nothing, and has no jobs, whatever the
+    /// configuration says; other keys mean what they do for [`Gateway::new`].
+    ///
+    /// # Errors
+    /// [`GatewayError`] if the configuration cannot be used.
+    pub fn reading(files: Option<Files>, config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
+        let mut gateway = Self::before(Upstream::None, &config.clone().for_reading(), helper)?;
+        if let Some(rules) = Arc::get_mut(&mut gateway.rules) {
+            rules.only_read(files);
+        }
+        Ok(gateway)
+    }
+
+    /// A gateway that filters, for a server that is not there.
+    pub(crate) fn without_server(config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
+        Self::before(Upstream::None, config, helper)
+    }
+
+    fn before(upstream: Upstream, config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
         check_downloads(&config.gateway)?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
-        let upstream = upstream(config, command)?;
         let operators = OperatorTokens {
             admin: config.admin_token(|name| env::var_os(name))?,
             metrics: config.metrics_token(|name| env::var_os(name))?,

@@ -260,6 +260,7 @@ impl StdioFace {
                 link.stop(Duration::ZERO);
             }
             Connection::Remote(remote) => remote.finish(timeout),
+            Connection::None(_) => {}
         }
         let (done, finished) = mpsc::channel();
         let face = Arc::clone(self);

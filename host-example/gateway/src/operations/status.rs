@@ -217,6 +217,7 @@ fn server(upstream: &Upstream) -> String {
     let text = match upstream {
         Upstream::Http(endpoint) => shown_url(endpoint.url().as_str()),
         Upstream::Command(launch) => command(launch),
+        Upstream::None => "no server: it reads offloads".to_owned(),
     };
     if text.chars().count() <= SERVER_CHARACTERS_MAX {
         return text;

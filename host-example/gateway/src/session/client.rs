@@ -18,6 +18,7 @@ use super::job::{self, JOB_TOOL, JobForm, server_task};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, reuse};
+use crate::files::FILES_TOOL;
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
 
@@ -224,6 +225,10 @@ impl Session {
                     return None;
                 }
                 Some(OwnCall::job(self, id, call, arguments))
+            }
+            RequestKind::Tool(tool) if tool.name == FILES_TOOL && self.rules.files.is_some() => {
+                let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
+                Some(OwnCall::tool(self, id, call, FILES_TOOL, arguments))
             }
             RequestKind::Tool(tool) if mcp::reads_offloads(&tool.name) => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());

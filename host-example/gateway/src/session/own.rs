@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lro_host::job;
 use lro_host::mcp::{
     self, EXTRACT_TOOL, INTERNAL_ERROR, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, RequestedOutputs, Tools,
 };
@@ -17,6 +18,7 @@ use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
 use crate::session::{Call, FromClient, SendOwn, Session, arguments, description, handles, outputs, reuse};
+use crate::files::{self, FILES_TOOL};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
@@ -69,7 +71,8 @@ enum OwnCallKind {
 impl OwnCall {
     /// Creates a call of one of the gateway's tools.
     pub(crate) fn tool(session: &Arc<Session>, id: &Id, call: &Call, tool: &str, arguments: &str) -> Self {
-        let tool = if tool == EXTRACT_TOOL { EXTRACT_TOOL } else { READ_TOOL };
+        let known = [EXTRACT_TOOL, READ_TOOL, FILES_TOOL].into_iter().find(|known| *known == tool);
+        let tool = known.unwrap_or(READ_TOOL);
         Self::new(session, id, call, OwnCallKind::Tool(tool, arguments.to_owned()))
     }
 
@@ -259,9 +262,23 @@ impl OwnCall {
             return Ok(description::page(&self.session, &asked, tools.page_bytes_max()));
         }
         match &self.kind {
-            OwnCallKind::Tool(tool, arguments) => tools.call_async(tenant, tool, arguments).await,
+            OwnCallKind::Tool(tool, arguments) => self.call(tools, tool, arguments).await,
             OwnCallKind::Resource(uri) => tools.resource(tenant, uri, self.modern),
             _ => Err(ProtocolError { code: INVALID_PARAMS, message: "nothing is read back".to_owned() }),
+        }
+    }
+
+    async fn call(&self, tools: &Tools, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
+        let (session, tenant) = (&self.session, &self.session.owner.tenant);
+        let Some(files) = &session.rules.files else { return tools.call_async(tenant, tool, arguments).await };
+        // What follows reads files, and may write an offload.
+        job::pause().await;
+        if tool == FILES_TOOL {
+            return Ok(files::answer(files, session, arguments, tools.page_bytes_max()));
+        }
+        match files::with_handles(files, session, arguments) {
+            Ok(replaced) => tools.call_async(tenant, tool, replaced.as_deref().unwrap_or(arguments)).await,
+            Err(reason) => Ok(mcp::tool_error(&reason)),
         }
     }
 

@@ -241,6 +241,14 @@ impl Config {
         }
     }
 
+    /// The same for a gateway that only reads offloads: it neither filters nor audits, and has no jobs.
+    pub(crate) fn for_reading(mut self) -> Self {
+        self.enabled = true;
+        self.gateway.audit = false;
+        self.tools.values_mut().for_each(|tool| tool.job = Some(JobMode::Never));
+        self
+    }
+
     /// The effective settings of a tool that are not for the policy.
     pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
         let none = ToolOverride::default();

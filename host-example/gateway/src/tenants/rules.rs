@@ -7,6 +7,7 @@ use lro_host::filter::Filter;
 use lro_host::mcp::{self, Message, Tools};
 use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 
+use crate::files::{self, Files};
 use crate::metrics::Metrics;
 use crate::session::KnownLists;
 use crate::settings::Config;
@@ -55,6 +56,12 @@ pub struct Rules {
     pub(crate) downloads: Arc<OnceLock<String>>,
     /// What is known of the lists of the server.
     pub(crate) lists: Arc<KnownLists>,
+    /// Files that clients can ask about.
+    pub(crate) files: Option<Arc<Files>>,
+    /// Whether there is no server whose results are filtered.
+    only_reads: bool,
+    /// Instructions in the place of a server's.
+    pub(crate) instructions: Option<String>,
     /// Dropped messages and lines of servers.
     dropped: Arc<AtomicU64>,
 }
@@ -86,10 +93,23 @@ impl Rules {
             name_conflict: AtomicBool::new(false),
             downloads: Arc::default(),
             lists: Arc::default(),
+            files: None,
+            only_reads: false,
+            instructions: None,
             dropped: Arc::default(),
             config,
             filter,
             tools,
+        }
+    }
+
+    /// Lets clients read offloads, and ask about files, whatever the settings of a tenant.
+    pub(crate) fn only_read(&mut self, files: Option<Files>) {
+        self.only_reads = true;
+        if let Some(files) = files {
+            self.definitions = files::definitions();
+            self.instructions = Some(files::guidance());
+            self.files = Some(Arc::new(files));
         }
     }
 
@@ -101,6 +121,7 @@ impl Rules {
 
     /// Derives the rules of a tenant with its own settings and policy. State of its previous rules is kept.
     pub(crate) fn with(&self, tenant: &str, config: Config, filter: Filter, before: Option<&Self>) -> Self {
+        let config = if self.only_reads { config.for_reading() } else { config };
         let limits = before.map_or_else(|| self.limits_of(tenant), |before| Arc::clone(&before.limits));
         let workers = || Workers::for_results(config.admission.waiting as usize);
         let questions = || Workers::for_questions(config.query.waiting as usize);
@@ -125,6 +146,9 @@ impl Rules {
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
             downloads: Arc::clone(&self.downloads),
             lists: Arc::clone(&self.lists),
+            files: self.files.clone(),
+            only_reads: self.only_reads,
+            instructions: self.instructions.clone(),
             dropped: Arc::clone(&self.dropped),
         }
     }

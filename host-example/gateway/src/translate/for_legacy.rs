@@ -9,10 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::json::{notification, read, request, text, with_members, with_params, without_result_members};
-use super::{LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id};
-
-/// Revisions that a client may ask for.
-const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY_REVISION];
+use super::{LEGACY_REVISION, LEGACY_REVISIONS, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id};
 
 /// How often the state of a task is asked for while a client waits for its result, unless the server says so, and at most.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -138,7 +135,7 @@ impl ForLegacyClient {
             [("tools", "toolsListChanged"), ("prompts", "promptsListChanged"), ("resources", "resourcesListChanged")];
         let lists = lists.into_iter().filter(|(kind, _)| changes(kind)).map(|(_, member)| member).collect();
         let asked = text(initialize, &["params", "protocolVersion"]).unwrap_or_default();
-        let revision = REVISIONS.into_iter().find(|revision| *revision == asked).unwrap_or(LEGACY_REVISION);
+        let revision = LEGACY_REVISIONS.into_iter().find(|revision| *revision == asked).unwrap_or(LEGACY_REVISION);
         let has_tasks = capabilities.pointer("/extensions").is_some_and(|all| all.get(TASKS_EXTENSION).is_some());
         if let Some(capabilities) = capabilities.as_object_mut().filter(|_| has_tasks && revision == LEGACY_REVISION) {
             capabilities.insert("tasks".to_owned(), json!({ "cancel": {}, "requests": { "tools": { "call": {} } } }));

@@ -25,10 +25,13 @@ use crate::tenants::jobs::INPUT_METHODS;
 use crate::tenants::rules::Rules;
 
 /// The revision of this generation that the translator speaks, and the first one of it.
-const MODERN_REVISION: &str = "2026-07-28";
+pub(crate) const MODERN_REVISION: &str = "2026-07-28";
 
 /// The last revision that begins with a handshake.
 const LEGACY_REVISION: &str = "2025-11-25";
+
+/// All of them, the oldest first.
+pub(crate) const LEGACY_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY_REVISION];
 
 /// Beginning of the request ids of the translator.
 const OWN_ID: &str = "lro-translate-";

@@ -9,6 +9,7 @@ use reqwest::header::HeaderMap;
 use tokio::runtime::{Builder, Runtime};
 
 use super::link::{Expects, Link, LinkError, Receive};
+use super::none::NoServer;
 use super::remote::{Challenge, Remote};
 use super::{Endpoint, Launch, Upstream};
 use crate::session::{Failure, Session};
@@ -20,12 +21,14 @@ const HTTP_THREADS: usize = 2;
 pub(crate) enum Connection<R> {
     Child(Link<R>),
     Remote(Remote<R>),
+    None(NoServer<R>),
 }
 
 /// What a connection needs.
 pub(crate) enum Prepared {
     Child(Launch),
     Remote(Endpoint, Runtime),
+    None,
 }
 
 impl Prepared {
@@ -34,6 +37,7 @@ impl Prepared {
     pub(crate) fn of(upstream: Upstream) -> io::Result<Self> {
         Ok(match upstream {
             Upstream::Command(launch) => Self::Child(launch),
+            Upstream::None => Self::None,
             Upstream::Http(endpoint) => {
                 let runtime = Builder::new_multi_thread().worker_threads(HTTP_THREADS).enable_all().build()?;
                 Self::Remote(endpoint, runtime)
@@ -46,6 +50,7 @@ impl<R: Receive + 'static> Connection<R> {
     pub(crate) fn new(prepared: Prepared, session: Arc<Session>, receiver: Weak<R>, translator: Translator) -> Self {
         match prepared {
             Prepared::Child(launch) => Self::Child(Link::new(launch, session, receiver, translator)),
+            Prepared::None => Self::None(NoServer::new(session, receiver, translator)),
             Prepared::Remote(endpoint, runtime) => {
                 Self::Remote(Remote::new(runtime, endpoint, session, receiver, translator))
             }
@@ -58,6 +63,10 @@ impl<R: Receive + 'static> Connection<R> {
             Self::Child(link) => link.send(message),
             Self::Remote(remote) => {
                 remote.send(message.clone());
+                Ok(())
+            }
+            Self::None(none) => {
+                none.send(message);
                 Ok(())
             }
         }
@@ -76,7 +85,7 @@ impl<R: Receive + 'static> Connection<R> {
     ) -> Result<Option<Failure>, LinkError> {
         match self {
             Self::Child(link) => link.forward(session, message, expects),
-            Self::Remote(_) => self.send(message).map(|()| None),
+            Self::Remote(_) | Self::None(_) => self.send(message).map(|()| None),
         }
     }
 
@@ -85,6 +94,10 @@ impl<R: Receive + 'static> Connection<R> {
         match self {
             Self::Child(link) => link.try_send(message),
             Self::Remote(remote) => remote.try_send(message.clone()),
+            Self::None(none) => {
+                none.send(message);
+                true
+            }
         }
     }
 
@@ -98,7 +111,7 @@ impl<R: Receive + 'static> Connection<R> {
     /// The server's demand for authorization since the last call of this function, if there was one.
     pub(crate) fn take_challenge(&self) -> Option<Challenge> {
         match self {
-            Self::Child(_) => None,
+            Self::Child(_) | Self::None(_) => None,
             Self::Remote(remote) => remote.take_challenge(),
         }
     }
@@ -107,6 +120,7 @@ impl<R: Receive + 'static> Connection<R> {
         match self {
             Self::Child(link) => link.translator(),
             Self::Remote(remote) => remote.translator(),
+            Self::None(none) => none.translator(),
         }
     }
 
@@ -115,6 +129,7 @@ impl<R: Receive + 'static> Connection<R> {
         match self {
             Self::Child(link) => link.poll(),
             Self::Remote(remote) => remote.poll(),
+            Self::None(_) => {}
         }
     }
 
@@ -123,6 +138,7 @@ impl<R: Receive + 'static> Connection<R> {
         match self {
             Self::Child(link) => link.stop(timeout),
             Self::Remote(remote) => remote.end_session(),
+            Self::None(_) => {}
         }
     }
 }

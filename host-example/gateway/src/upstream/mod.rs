@@ -4,6 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod content;
 mod endpoint;
 pub(crate) mod link;
+mod none;
 pub(crate) mod remote;
 pub(crate) mod retry;
 
@@ -17,4 +18,6 @@ pub enum Upstream {
     Command(Launch),
     /// A Streamable HTTP endpoint.
     Http(Endpoint),
+    /// No server: clients see what the gateway itself has.
+    None,
 }

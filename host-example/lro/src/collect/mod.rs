@@ -2,7 +2,6 @@
 
 mod document;
 mod lines;
-mod server;
 
 use std::env;
 use std::ffi::OsString;
@@ -31,12 +30,12 @@ use tokio::sync::Notify;
 
 use self::document::Document;
 use self::lines::LinesFile;
-use self::server::Server;
 use crate::exit::Exit;
 use crate::flags::{Ability, CallArguments, InputForm};
 use crate::handle::HandleArguments;
 use crate::offload;
 use crate::output::Terminal;
+use crate::server::Server;
 
 const EXAMPLES: &str = "Examples:
   lro collect --tool list_orders -- my-server --verbose
@@ -218,11 +217,11 @@ pub(crate) fn explained(error: clap::Error) -> clap::Error {
 }
 
 /// Checks that a text is a JSON object.
-fn object(text: &str) -> Result<String, SyntaxError> {
+pub(crate) fn object(text: &str) -> Result<String, SyntaxError> {
     members(text).map(|_| text.to_owned())
 }
 
-fn url(text: &str) -> Result<UpstreamUrl, &'static str> {
+pub(crate) fn url(text: &str) -> Result<UpstreamUrl, &'static str> {
     UpstreamUrl::try_from(text.to_owned())
 }
 

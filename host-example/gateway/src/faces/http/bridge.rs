@@ -197,7 +197,7 @@ impl Bridge {
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let id = match &self.upstream {
-            Upstream::Command(_) => random,
+            Upstream::Command(_) | Upstream::None => random,
             Upstream::Http(_) => format!("{TRANSLATED}{random}"),
         };
         let permit = self.pool.take(holder, 1).or_else(|| {
@@ -232,7 +232,7 @@ impl Bridge {
             Upstream::Http(endpoint) => {
                 Upstream::Http(endpoint.with_own_connections().map_err(|error| failed(error.to_string()))?)
             }
-            command @ Upstream::Command(_) => command.clone(),
+            other @ (Upstream::Command(_) | Upstream::None) => other.clone(),
         };
         Prepared::of(upstream).map_err(|error| failed(error.to_string()))
     }
@@ -252,8 +252,8 @@ impl Bridge {
         let input = self.may_shake_hands().then(|| Sha256::digest(input_capabilities(request)).into());
         let key = SharedKey { tenant: holder.tenant.clone(), credentials: credentials.digest(), input };
         let mut all = self.shared.lock();
-        let is_command = matches!(self.upstream, Upstream::Command(_));
-        let is_of_use = |open: &&OpenShared| is_command || !open.shared.has_failed();
+        let is_remote = matches!(self.upstream, Upstream::Http(_));
+        let is_of_use = |open: &&OpenShared| !is_remote || !open.shared.has_failed();
         if let Some(open) = all.get(&key).filter(is_of_use) {
             return Ok(Arc::clone(&open.shared));
         }

@@ -1,4 +1,4 @@
-//! The server of a collection, behind a gateway of this process that only forwards: it starts commands and speaks HTTP.
+//! A server behind a gateway of this process that only forwards: it starts commands and speaks HTTP.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
@@ -18,14 +19,21 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 /// The revision of the protocol that is asked for.
-const REVISION: &str = "2025-11-25";
+pub(crate) const REVISION: &str = "2025-11-25";
 
 /// Most pages of the list of tools that are read: more than any server has.
 const TOOL_PAGES_MAX: usize = 1_000;
 
+/// Longest part of a line that is shown when it is no message.
+const STRAY_CHARACTERS_MAX: usize = 200;
+
 /// A connection to a server. Dropping it ends the server.
-pub(super) struct Server {
+pub(crate) struct Server {
+    /// Its answer to the handshake.
+    pub(crate) hello: Value,
     shared: Arc<Shared>,
+    /// Longest wait for an answer.
+    timeout: Option<Duration>,
     count: AtomicU64,
     gateway: Option<JoinHandle<Result<(), GatewayError>>>,
 }
@@ -36,51 +44,70 @@ struct Shared {
     turn: Mutex<()>,
     /// The requests that wait; `None` after the end of the connection.
     waiting: Mutex<Option<HashMap<Id, mpsc::Sender<Message>>>>,
+    /// The beginning of the first line that is not a message.
+    stray: Mutex<Option<String>>,
 }
 
 impl Server {
     /// Starts the server, or connects to it, and introduces the command.
-    pub(super) async fn start(gateway: Gateway) -> anyhow::Result<Self> {
+    pub(crate) async fn start(gateway: Gateway) -> anyhow::Result<Self> {
+        let client = json!({"name": "lro", "version": env!("CARGO_PKG_VERSION")});
+        Self::start_as(gateway, &client, None).await
+    }
+
+    /// The same for a client, with a longest wait for each answer.
+    pub(crate) async fn start_as(gateway: Gateway, client: &Value, timeout: Option<Duration>) -> anyhow::Result<Self> {
         let (own, other) = UnixStream::pair().context("cannot connect to the server")?;
         let reader = own.try_clone().context("cannot connect to the server")?;
         let limits = Arc::clone(&gateway.rules().limits);
         let shared =
-            Arc::new(Shared { stream: own, turn: Mutex::default(), waiting: Mutex::new(Some(HashMap::new())) });
+            Arc::new(Shared {
+                stream: own,
+                turn: Mutex::default(),
+                waiting: Mutex::new(Some(HashMap::new())),
+                stray: Mutex::default(),
+            });
         let reading = Arc::clone(&shared);
         thread::Builder::new().spawn(move || reading.read(reader, limits))?;
         let gateway = thread::Builder::new().spawn(move || gateway.serve(other))?;
-        let mut server = Self { shared, count: AtomicU64::new(0), gateway: Some(gateway) };
-        let client = json!({"name": "lro", "version": env!("CARGO_PKG_VERSION")});
+        let mut server =
+            Self { hello: Value::Null, shared, timeout, count: AtomicU64::new(0), gateway: Some(gateway) };
         let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}).to_string();
-        if let Err(error) = server.result("initialize", &hello).await {
+        match server.result("initialize", &hello).await {
+            Ok(hello) => server.hello = hello,
             // Why it cannot be started says more.
-            return Err(server.end().err().unwrap_or(error));
+            Err(error) => return Err(server.end().err().unwrap_or(error)),
         }
         server.shared.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
         Ok(server)
     }
 
     /// JSON Schema of the arguments of a tool.
-    pub(super) async fn input_schema(&self, tool: &str) -> anyhow::Result<String> {
-        let (mut names, mut params) = (Vec::new(), json!({}));
+    pub(crate) async fn input_schema(&self, tool: &str) -> anyhow::Result<String> {
+        let tools = self.tools().await?;
+        if let Some(listed) = tools.iter().find(|listed| listed["name"] == tool) {
+            return Ok(listed["inputSchema"].to_string());
+        }
+        let names: Vec<&str> = tools.iter().filter_map(|listed| listed["name"].as_str()).collect();
+        bail!("the server has no tool `{tool}`; it has: {}", names.join(", "))
+    }
+
+    /// The definitions of all tools.
+    pub(crate) async fn tools(&self) -> anyhow::Result<Vec<Value>> {
+        let (mut tools, mut params) = (Vec::new(), json!({}));
         for _ in 0..TOOL_PAGES_MAX {
-            let list = self.result("tools/list", &params.to_string()).await?;
-            for listed in list["tools"].as_array().into_iter().flatten() {
-                if listed["name"] == tool {
-                    return Ok(listed["inputSchema"].to_string());
-                }
-                names.extend(listed["name"].as_str().map(str::to_owned));
-            }
+            let mut list = self.result("tools/list", &params.to_string()).await?;
+            tools.extend(list["tools"].as_array_mut().map(std::mem::take).unwrap_or_default());
             match &list["nextCursor"] {
                 Value::String(cursor) => params = json!({ "cursor": cursor }),
                 _ => break,
             }
         }
-        bail!("the server has no tool `{tool}`; it has: {}", names.join(", "))
+        Ok(tools)
     }
 
     /// Calls a tool with these arguments, a JSON object. Gives the answer, or why there is none.
-    pub(super) fn call(
+    pub(crate) fn call(
         &self,
         tool: &str,
         arguments: &str,
@@ -105,9 +132,17 @@ impl Server {
             true => self.shared.send(request).map_err(|error| error.to_string()),
             false => Ok(()),
         };
+        if let Some(timeout) = self.timeout {
+            let shared = Arc::clone(&self.shared);
+            thread::spawn(move || {
+                thread::sleep(timeout);
+                drop(shared.waiting().as_mut().and_then(|waiting| waiting.remove(&id)));
+            });
+        }
+        let (shared, timeout) = (Arc::clone(&self.shared), self.timeout);
         async move {
             sent?;
-            answered.recv().await.ok_or_else(|| "the connection to the server has ended".to_owned())
+            answered.recv().await.ok_or_else(|| shared.silence(timeout))
         }
     }
 
@@ -137,6 +172,17 @@ impl Drop for Server {
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, Option<HashMap<Id, mpsc::Sender<Message>>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why there is no answer.
+    fn silence(&self, timeout: Option<Duration>) -> String {
+        let stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stray = stray.map(|line| format!("; it wrote a line to its standard output that is no MCP message: {line}"));
+        let stray = stray.unwrap_or_default();
+        match timeout.filter(|_| self.waiting().is_some()) {
+            Some(timeout) => format!("no answer within {} s{stray}", timeout.as_secs()),
+            None => format!("the connection to the server has ended{stray}"),
+        }
     }
 
     fn send(&self, message: impl Into<Bytes>) -> io::Result<()> {
@@ -172,9 +218,13 @@ impl Shared {
             (Kind::Request, Some(id)) => {
                 let answer = match message.method().as_deref() {
                     Some("ping") => mcp::response(&id, "{}"),
-                    _ => mcp::error_response(Some(&id), METHOD_NOT_FOUND, "lro collect only calls a tool"),
+                    _ => mcp::error_response(Some(&id), METHOD_NOT_FOUND, "lro only calls tools"),
                 };
                 let _ = self.send(answer);
+            }
+            (Kind::Other, _) => {
+                let line = String::from_utf8_lossy(message.bytes()).chars().take(STRAY_CHARACTERS_MAX).collect();
+                self.stray.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(line);
             }
             _ => {}
         }
