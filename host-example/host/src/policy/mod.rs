@@ -13,6 +13,8 @@
 //! `minisign-verify` verifies them; it has no dependencies and supports only this format. The trusted comment of a
 //! signature may name the tenant, the version and the end of a policy: see [`Claims`].
 
+mod anonymous;
+mod bounds;
 mod breaker;
 mod built_in;
 mod cache;
@@ -380,7 +382,7 @@ fn compile(
     options: &LoadOptions,
 ) -> Result<(Component, Option<Duration>), LoadError> {
     let engine = sandbox.engine();
-    cached(engine, digest, options.cache.as_ref(), || options.compiler.compile(engine, bytes))
+    cached(engine, digest, options.cache.as_ref(), || options.compiler.compile(sandbox, bytes))
 }
 
 /// Takes the code from the cache, or compiles and stores it. Returns the time to compile with it.
