@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod address_space;
 mod advice;
 mod allowed;
 mod arguments;

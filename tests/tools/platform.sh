@@ -1,12 +1,14 @@
 #!/bin/sh
 # Builds the command for another platform, with its components compiled ahead of time, and prints the path of the program:
 #     platform.sh TARGET                          such as x86_64-unknown-linux-musl
+# or has cargo do something else with the same sources, compilers and linker, and prints nothing:
+#     platform.sh TARGET COMMAND                  such as check or clippy
 #
 # Needs `make build`: the command of this machine compiles the components. zig links; it and cargo-zigbuild come from PyPI.
 # Where that command has no compiler for the target, the program is built without compiled components, and says so.
 set -eu
 
-[ $# -eq 1 ] || { echo "usage: platform.sh TARGET" >&2; exit 2; }
+[ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: platform.sh TARGET [COMMAND]" >&2; exit 2; }
 platform=$1
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
@@ -17,6 +19,13 @@ sh tests/tools/set-up.sh "$target/test-data" platforms >&2
 rustup target list --installed | grep -qx "$platform" || rustup target add "$platform" >&2
 PATH=$(cd "$target/test-data/venv-platforms/bin" && pwd):$PATH
 
+# The components of `make build`, whose digests the compiled ones carry, instead of the same ones once more.
+for component in "$target"/wasm32-unknown-unknown/component/*.wasm; do
+    name=$(basename "$component" .wasm | tr '[:lower:]' '[:upper:]')
+    export "${name}_COMPONENT=$(cd "$(dirname "$component")" && pwd)/$(basename "$component")"
+done
+[ $# -eq 1 ] || exec cargo-zigbuild "$2" --locked --release --target "$platform" -p lro
+
 # Always the same directory, as cargo builds anew after a change of its name.
 compiled=$target/compiled/$platform
 rm -rf "$compiled"
@@ -26,11 +35,6 @@ if "$lro" generate compiled "$platform" "$compiled" >&2; then
 else
     echo "platform.sh: without compiled components: the first start on a machine compiles them" >&2
 fi
-# The components of `make build`, whose digests the compiled ones carry, instead of the same ones once more.
-for component in "$target"/wasm32-unknown-unknown/component/*.wasm; do
-    name=$(basename "$component" .wasm | tr '[:lower:]' '[:upper:]')
-    export "${name}_COMPONENT=$(cd "$(dirname "$component")" && pwd)/$(basename "$component")"
-done
 # Debuggers may want symbols, but a program that is installed does not need 16 MB of them.
 CARGO_PROFILE_RELEASE_STRIP=symbols cargo zigbuild --locked --release --target "$platform" -p lro >&2
 program=$target/$platform/release/lro

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, value_parser};
-use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode};
 use lro_host::extract::{
     ANSWER_BYTES_MAX, Aggregate, Answer, Budget, Condition, Cut, Group, Jq, Query, QueryError, Question, RESULTS_MAX,
@@ -166,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         return recipes(&offload, arguments);
     }
     let (section, question) = arguments.question(&offload, section)?;
-    let (extractor, section, destination) = (parts::extractor(config)?, section.as_deref(), &arguments.destination);
+    let (extractor, section, destination) = (host::extractor(config)?, section.as_deref(), &arguments.destination);
     if arguments.offload_answer {
         let (question, budget) = (unlimited(question), Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX });
         let answer = extractor.ask(&offload, section, &question, budget)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lro_gateway::settings::{Config, PolicyPlace};
 use lro_gateway::{Remote, parts};
+use lro_host::extract::Extractor;
 use lro_host::filter::{Filter, Request};
 use lro_host::policy::{DEFAULT_POLICY, LoadError, LoadOptions, Policy, Source};
 use lro_host::store::{Store, StoreError};
@@ -20,7 +21,7 @@ pub(crate) fn load_options(config: &Config, fuel: bool) -> anyhow::Result<LoadOp
 pub(crate) fn policy(config: &Config, tenant: &str) -> anyhow::Result<Policy> {
     let fuel = config.limits.fuel.is_some();
     let (sandbox, options) = (
-        parts::sandbox(fuel)?,
+        parts::small_sandbox(fuel)?,
         LoadOptions { cache: parts::compile_cache(), tenant: Some(tenant.to_owned()), ..load_options(config, fuel)? },
     );
     Ok(match &config.policy {
@@ -28,6 +29,12 @@ pub(crate) fn policy(config: &Config, tenant: &str) -> anyhow::Result<Policy> {
         // The built-in policy needs no signature.
         None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions { signers: Vec::new(), ..options })?,
     })
+}
+
+/// What answers questions.
+pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
+    parts::small_sandbox(false)?;
+    Ok(parts::extractor(config)?)
 }
 
 /// Reads a component and its signature, from a file or a registry.

@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
     // Without a cache, because the output includes the compile time.
     let source = host::source(&arguments.component.clone().try_into()?, config)?;
-    let policy = Policy::load(&parts::sandbox(false)?, &source, &host::load_options(config, false)?)?;
+    let policy = Policy::load(&parts::small_sandbox(false)?, &source, &host::load_options(config, false)?)?;
     let checked = Checked {
         world: WORLD,
         version: &policy.contract().version,

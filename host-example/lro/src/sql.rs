@@ -1,7 +1,6 @@
 //! `lro sql`: answers a query in SQL about one or several offloads.
 
 use clap::{Args, value_parser};
-use lro_gateway::parts;
 use lro_gateway::settings::Config;
 use lro_host::extract::{Answer, Budget, Cut, RESULTS_MAX, Sql, Tables};
 use lro_host::store::{Store, Ulid};
@@ -56,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let store = host::store(config)?;
     let tables = arguments.tables.iter().map(|text| arguments.table(text, &store)).collect::<Result<Vec<_>, _>>()?;
     let sql = Sql { query: arguments.query.clone(), offset: arguments.offset, limit: arguments.limit };
-    let (extractor, destination) = (parts::extractor(config)?, &arguments.destination);
+    let (extractor, destination) = (host::extractor(config)?, &arguments.destination);
     let (mut rows, answer) = destination.rows(|out| match destination.is_whole() {
         true => Ok(extractor.export_sql(&tables, &sql, out)?),
         false => into_lines(extractor.sql(&tables, &sql, Budget::from(&config.query))?, out),

@@ -5,24 +5,21 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::num::NonZeroU32;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, getrlimit, nice, set_dumpable_behavior, setrlimit};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::bounds::{self, End};
 use super::gate::{Bounds, Gate, Permit};
-use super::{LoadError, cache};
+use super::{LoadError, anonymous, cache};
 use crate::faults::fail_point;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Code, Sandbox};
 
 /// Default of [`CompileLimits::time`]: 30 s. The default policy takes less than one.
 pub const COMPILE_TIME_DEFAULT: Duration = Duration::from_secs(30);
@@ -35,8 +32,6 @@ const STACK_BYTES: usize = 8 << 20;
 const CHILD_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum size of a child's error message, in bytes.
 const MESSAGE_BYTES_MAX: u64 = 2_000;
-/// Nice value of a compiling child.
-const NICENESS: i32 = 5;
 /// How many times its processor time a child may take by the clock: on a busy machine others go first.
 const CLOCK_FACTOR: u32 = 4;
 
@@ -76,8 +71,10 @@ pub enum CompilePlace {
     Child {
         /// The program. It runs with an empty environment.
         program: PathBuf,
-        /// Its arguments. The memory limit in bytes and the time limit in seconds are appended, see
-        /// [`compile_as_child`].
+        /// Its arguments. The memory limit in bytes, the time limit in seconds and the name of the [`Addressing`] are
+        /// appended, see [`compile_as_child`].
+        ///
+        /// [`Addressing`]: crate::sandbox::Addressing
         arguments: Vec<OsString>,
     },
 }
@@ -102,14 +99,17 @@ impl Compiler {
     }
 
     /// Waits for its turn and compiles.
-    pub(super) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Component, LoadError> {
+    pub(super) fn compile(&self, sandbox: &Sandbox, bytes: &[u8]) -> Result<Component, LoadError> {
         let time = self.limits.time;
-        let bounds = Bounds { permits: self.limits.at_once.get(), waiters: u32::MAX, timeout: time };
+        let bounds = Bounds { permits: self.limits.at_once.get(), weight: 1, waiters: u32::MAX, timeout: time };
         let permit = self.gate.acquire(&bounds).ok_or(LoadError::CompileQueue(time))?;
         fail_point!("policy::compile", |error: io::Error| LoadError::Compile(error.to_string()));
         match &self.place {
-            CompilePlace::Thread => self.on_thread(engine, bytes, permit),
-            CompilePlace::Child { program, arguments } => self.in_child(engine, bytes, program, arguments),
+            CompilePlace::Thread => self.on_thread(sandbox.engine(), bytes, permit),
+            CompilePlace::Child { program, arguments } => match self.in_child(sandbox, bytes, program, arguments)? {
+                Some(compiled) => Ok(compiled),
+                None => self.on_thread(sandbox.engine(), bytes, permit),
+            },
         }
     }
 
@@ -130,29 +130,32 @@ impl Compiler {
         }
     }
 
+    /// `None` if this system cannot execute the program.
     fn in_child(
         &self,
-        engine: &Engine,
+        sandbox: &Sandbox,
         bytes: &[u8],
         program: &Path,
         arguments: &[OsString],
-    ) -> Result<Component, LoadError> {
+    ) -> Result<Option<Component>, LoadError> {
         let failed =
             |error: io::Error| LoadError::Compile(format!("cannot run the compiler `{}`: {error}", program.display()));
         let deadline = Instant::now() + self.limits.time.saturating_mul(CLOCK_FACTOR);
         // Anonymous memory files instead of pipes: nothing waits for a child that does not read or write, no other
         // process can open them, and nothing remains when a process is killed.
-        let input = memory_file("lro-component").and_then(|mut file| {
+        let input = anonymous::file("lro-component").and_then(|mut file| {
             file.write_all(bytes)?;
             file.rewind()?;
-            sealed(file)
+            anonymous::sealed(file)
         });
-        let (input, output, messages) = (input.map_err(failed)?, memory_file("lro-code"), memory_file("lro-messages"));
+        let (input, output, messages) =
+            (input.map_err(failed)?, anonymous::file("lro-code"), anonymous::file("lro-messages"));
         let (output, messages) = (output.map_err(failed)?, messages.map_err(failed)?);
         let child = Command::new(program)
             .args(arguments)
             .arg(self.limits.memory_bytes.to_string())
             .arg(seconds(self.limits.time).to_string())
+            .arg(sandbox.code().addressing.name())
             .env_clear()
             // One compiler thread keeps the child on one processor.
             .env("RAYON_NUM_THREADS", "1")
@@ -160,13 +163,22 @@ impl Compiler {
             .stdout(output.try_clone().map_err(failed)?)
             .stderr(messages.try_clone().map_err(failed)?)
             .spawn();
-        let status = wait(&mut child.map_err(failed)?, deadline).map_err(failed)?;
+        let mut child = match child {
+            Err(error) if bounds::is_foreign_program(&error) => {
+                warn_once(program, &error);
+                return Ok(None);
+            }
+            child => child.map_err(failed)?,
+        };
+        let status = wait(&mut child, deadline).map_err(failed)?;
         fail_point!("policy::compiled-by-child", failed);
         let status = status.ok_or(LoadError::CompileTime(self.limits.time))?;
         if status.success() {
-            let code =
-                sealed(output).and_then(|code| read_from_start(code, self.limits.memory_bytes)).map_err(failed)?;
-            return cache::load(engine, &code).map_err(|error| LoadError::Compile(format!("{error:#}")));
+            let code = anonymous::sealed(output)
+                .and_then(|code| read_from_start(code, self.limits.memory_bytes))
+                .map_err(failed)?;
+            let loaded = cache::load(sandbox.engine(), &code);
+            return loaded.map(Some).map_err(|error| LoadError::Compile(format!("{error:#}")));
         }
         let message = read_from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;
         Err(self.explain(status, String::from_utf8_lossy(&message).trim()))
@@ -178,29 +190,22 @@ impl Compiler {
         if is_memory.iter().any(|sign| message.contains(sign)) {
             return LoadError::CompileMemory(self.limits.memory_bytes);
         }
-        match status.signal() {
-            Some(signal) if signal == Signal::XCPU.as_raw() => LoadError::CompileTime(self.limits.time),
-            Some(signal) => LoadError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
-            None => LoadError::Compile(message.to_owned()),
+        match bounds::end(status) {
+            End::OutOfTime => LoadError::CompileTime(self.limits.time),
+            End::Signal(signal) => LoadError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
+            End::Status => LoadError::Compile(message.to_owned()),
         }
     }
 }
 
-/// Creates an anonymous file in memory.
-fn memory_file(name: &str) -> io::Result<File> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Linux before 6.3 does not know the flag; later versions may require it.
-        Err(Errno::INVAL) => memfd_create(name, flags),
-        made => made,
-    };
-    Ok(made?.into())
-}
-
-/// Seals a memory file, so that no process can change it any more.
-fn sealed(file: File) -> io::Result<File> {
-    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-    Ok(file)
+/// Says once in the life of the process that components are compiled without the limits of a child.
+fn warn_once(program: &Path, error: &io::Error) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let program = program.display();
+        tracing::warn!(%program, %error, "this system does not execute the compiler: policies are compiled in this process, \
+            without a limit on memory");
+    });
 }
 
 /// Reads a file from its start, at most `bytes_max` bytes.
@@ -232,10 +237,10 @@ fn seconds(time: Duration) -> u64 {
 }
 
 /// Main function of the child of [`CompilePlace::Child`]: limits itself, compiles the component it reads, and writes
-/// the code. With `fuel`, the code counts instructions.
+/// the code.
 ///
-/// The memory limit is one of address space, which leaves no room for the instance pool; the code does not depend on
-/// the pool. The process must not be used for anything else afterwards.
+/// The memory limit is one of address space, where the system has such a limit. The process must not be used for anything
+/// else afterwards.
 ///
 /// # Errors
 /// When a limit cannot be set, the component does not compile, or reading or writing fails. A signal may also kill the
@@ -243,25 +248,16 @@ fn seconds(time: Duration) -> u64 {
 pub fn compile_as_child(
     memory_bytes: u64,
     seconds: u64,
-    fuel: bool,
+    code: Code,
     mut input: impl Read,
     mut output: impl Write,
 ) -> Result<(), LoadError> {
     let failed = |error: io::Error| LoadError::Compile(error.to_string());
-    // The host runs its output, so no other process of this user may trace it or open its files.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed(error.into()))?;
-    let limits =
-        [(Resource::Core, 0), (Resource::As, memory_bytes), (Resource::Fsize, memory_bytes), (Resource::Cpu, seconds)];
-    for (resource, limit) in limits {
-        let Rlimit { maximum, .. } = getrlimit(resource);
-        let current = Some(maximum.map_or(limit, |maximum| maximum.min(limit)));
-        setrlimit(resource, Rlimit { current, maximum }).map_err(|error| failed(error.into()))?;
-    }
-    nice(NICENESS).map_err(|error| failed(error.into()))?;
+    bounds::limit_this_process(memory_bytes, seconds).map_err(failed)?;
     let refused = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
-    let sandbox = if fuel { Sandbox::with_fuel() } else { Sandbox::new() }.map_err(refused)?;
+    let engine = code.compiling_engine().map_err(refused)?;
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(failed)?;
-    let code = sandbox.engine().precompile_component(&bytes).map_err(refused)?;
+    let code = engine.precompile_component(&bytes).map_err(refused)?;
     output.write_all(&code).and_then(|()| output.flush()).map_err(failed)
 }

@@ -14,6 +14,8 @@
 //! signature may name the tenant, the version and the end of a policy: see [`Claims`].
 
 mod ahead_of_time;
+mod anonymous;
+mod bounds;
 mod breaker;
 mod built_in;
 mod cache;
@@ -382,7 +384,7 @@ fn compile(
     options: &LoadOptions,
 ) -> Result<(Component, Option<Duration>), LoadError> {
     let engine = sandbox.engine();
-    cached(engine, digest, options.cache.as_ref(), || options.compiler.compile(engine, bytes))
+    cached(engine, digest, options.cache.as_ref(), || options.compiler.compile(sandbox, bytes))
 }
 
 /// Takes the code that this crate brings, or from the cache, or compiles and stores it. Returns the time to compile with it.

@@ -249,7 +249,7 @@ impl Slot {
             return Err(SlotError::Parked(left));
         }
         let Admission { calls, waiting, wait } = self.settings.admission;
-        let bounds = Bounds { permits: calls.max(1), waiters: waiting, timeout: wait };
+        let bounds = Bounds { permits: calls.max(1), weight: 1, waiters: waiting, timeout: wait };
         let permit = self.gate.acquire_async(&bounds).await.ok_or(SlotError::Busy(bounds.permits))?;
         let version = self.current.load_full().ok_or_else(|| self.absent())?;
         let is_probe = version.breaker.admit().map_err(SlotError::Parked)?;

@@ -15,7 +15,7 @@ use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
-use super::engine::{CONCURRENT_CALLS_MAX, Prepared, PreparedExtraction, STACK_BYTES_MAX};
+use super::engine::{Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
 use super::output::{Quota, WriteError};
 use super::permits::PoolPermit;
@@ -409,7 +409,7 @@ impl Run {
     pub(super) fn explain(&self, error: &wasmtime::Error) -> CallError {
         let state = self.store.data();
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
-            return CallError::Busy(CONCURRENT_CALLS_MAX);
+            return CallError::Busy(self.permit.calls());
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => CallError::Deadline(self.limits.wall_time),

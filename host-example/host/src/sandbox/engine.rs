@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::component::{Component, Linker};
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Engine};
 use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
@@ -16,6 +16,7 @@ use super::call::Stock;
 use super::document::PreparedDocumentReader;
 use super::filesystem::{Filesystem, View};
 use super::permits::PoolPermits;
+use super::room::{Addressing, MEMORIES_MAX, Room, TABLES_MAX, address_space};
 use super::state::CallState;
 use super::versions::{self, PolicyPre};
 
@@ -23,35 +24,16 @@ use super::versions::{self, PolicyPre};
 /// maximum time that a policy runs before it yields.
 pub const EPOCH_TICK: Duration = Duration::from_millis(10);
 
-/// Maximum number of concurrent calls. Another one waits for [`Limits::wait`](super::Limits::wait), and then fails with
-/// [`CallError::Busy`](super::CallError::Busy).
+/// Maximum number of concurrent calls, where there is address space for as many; see [`Sandbox::concurrent_calls`].
+/// Another one waits for [`Limits::wait`](super::Limits::wait), and then fails with
+/// [`CallError::Busy`](super::CallError::Busy). A call of a component with several memories counts as that many.
 pub const CONCURRENT_CALLS_MAX: u32 = 256;
 
 /// Maximum stack of a policy, in bytes.
 pub(super) const STACK_BYTES_MAX: usize = 512 << 10;
 
 /// Stack for host functions, in addition to that of the policy.
-const HOST_STACK_BYTES: usize = 1 << 20;
-
-/// Part of a finished call's stack that is zeroed in place; the rest, which few calls touch, is returned to the system.
-const RESIDENT_STACK_BYTES: usize = 32 << 10;
-
-/// Maximum linear memory of a pooled instance, in bytes, whatever the limits of the call.
-const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
-
-/// Maximum elements of a pooled table.
-const POOLED_TABLE_ELEMENTS_MAX: usize = 100_000;
-
-/// Maximum core instances, tables and linear memories of one component. The pool reserves as many for every concurrent
-/// call, so that no policy can use up those of others. This takes only address space: 4.5 TiB.
-const POOLED_INSTANCES_MAX: u32 = 16;
-const POOLED_TABLES_MAX: u32 = 8;
-const POOLED_MEMORIES_MAX: u32 = 4;
-
-/// Memory of a finished call that is reset and reused, in bytes, instead of being returned to the system and faulted in
-/// again. It halves the cost of a small result where the system reports which pages were written (Linux 6.7 and later);
-/// elsewhere resetting all of it would cost more than it saves.
-const RESIDENT_BYTES: usize = 4 << 20;
+pub(super) const HOST_STACK_BYTES: usize = 1 << 20;
 
 /// Features of the processors that code is compiled for ahead of time: those made since 2013, but some of the smallest, have
 /// them. With less, vectors of the scanner of JSON take several instructions.
@@ -66,7 +48,49 @@ pub struct Sandbox {
     engine: Engine,
     linker: Arc<Linker<CallState>>,
     wasi: WasiFilesystemCtx,
+    code: Code,
     permits: PoolPermits,
+}
+
+/// What a sandbox is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SandboxSettings {
+    /// Whether to count instructions, see [`Sandbox::with_fuel`]. Default: no.
+    pub fuel: bool,
+    /// How many calls may run at the same time, from 4 to [`CONCURRENT_CALLS_MAX`], which is the default. Fewer need less
+    /// address space, and less time to start.
+    pub calls: u32,
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self { fuel: false, calls: CONCURRENT_CALLS_MAX }
+    }
+}
+
+/// A kind of compiled code. An engine runs one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Whether it counts instructions.
+    pub fuel: bool,
+    /// How it stays within its memory.
+    pub addressing: Addressing,
+}
+
+impl Code {
+    /// Creates an engine that compiles it, and has no room for instances.
+    pub(crate) fn compiling_engine(self) -> wasmtime::Result<Engine> {
+        Engine::new(&self.config())
+    }
+
+    fn config(self) -> Config {
+        let mut config = Config::new();
+        config.wasm_component_model(true).epoch_interruption(true).max_wasm_stack(STACK_BYTES_MAX);
+        config.async_stack_size(STACK_BYTES_MAX + HOST_STACK_BYTES).async_stack_zeroing(true);
+        config.consume_fuel(self.fuel);
+        self.addressing.configure(&mut config);
+        config
+    }
 }
 
 impl std::fmt::Debug for Sandbox {
@@ -76,13 +100,14 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// Creates an engine with pooled instances, or without a pool if the address space is limited. Starts a thread that
-    /// advances the epoch; it ends with the last clone and the last policy.
+    /// Creates an engine with a pool of instances for [`CONCURRENT_CALLS_MAX`] calls, which reserves 1.2 TiB of address
+    /// space. Where there is less, calls are fewer, or map new memory each, which is logged. Starts a thread that advances
+    /// the epoch; it ends with the last clone and the last policy.
     ///
     /// # Errors
     /// When this processor or system cannot run compiled code.
     pub fn new() -> wasmtime::Result<Self> {
-        Self::of(&config())
+        Self::with(SandboxSettings::default())
     }
 
     /// As [`Sandbox::new`], but counts instructions, for [`Limits::fuel`](super::Limits::fuel). Policies run about a
@@ -92,17 +117,30 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::new`].
     pub fn with_fuel() -> wasmtime::Result<Self> {
-        Self::of(config().consume_fuel(true))
+        Self::with(SandboxSettings { fuel: true, ..SandboxSettings::default() })
     }
 
-    fn of(config: &Config) -> wasmtime::Result<Self> {
-        let engine = Engine::new(config.clone().allocation_strategy(pool())).or_else(|error| {
-            tracing::warn!(%error, "cannot pool instances: every call maps new memory");
-            Engine::new(config)
-        })?;
+    /// As [`Sandbox::new`], with other settings.
+    ///
+    /// # Errors
+    /// As [`Sandbox::new`].
+    pub fn with(settings: SandboxSettings) -> wasmtime::Result<Self> {
+        let (engine, room) = engine_with_room(settings)?;
         start_clock(&engine)?;
         let wasi = WasiCtx::builder().allow_blocking_current_thread(true).build().filesystem().clone();
-        Ok(Self { linker: Arc::new(linker(&engine)?), engine, wasi, permits: PoolPermits::default() })
+        let linker = Arc::new(linker(&engine)?);
+        let code = Code { fuel: settings.fuel, addressing: room.addressing() };
+        Ok(Self { linker, engine, wasi, code, permits: PoolPermits::new(room) })
+    }
+
+    /// How many calls run at the same time.
+    pub fn concurrent_calls(&self) -> u32 {
+        self.permits.calls()
+    }
+
+    /// The kind of code that it runs.
+    pub fn code(&self) -> Code {
+        self.code
     }
 
     /// The engine, to compile components and to load compiled code.
@@ -117,7 +155,7 @@ impl Sandbox {
     /// that this host runs.
     pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
         let pre = PolicyPre::new(component, self.linker.instantiate_pre(component)?)?;
-        Ok(Prepared { pre, wasi: self.wasi.clone(), permits: self.permits.clone(), stock: Arc::default() })
+        Ok(Prepared { pre, wasi: self.wasi.clone(), permits: self.permits_for(component)?, stock: Arc::default() })
     }
 
     /// As [`Sandbox::prepare`], for a component that exports `lro-query`.
@@ -126,7 +164,7 @@ impl Sandbox {
     /// As [`Sandbox::prepare`].
     pub fn prepare_extraction(&self, component: &Component) -> wasmtime::Result<PreparedExtraction> {
         let pre = LroExtractPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(PreparedExtraction { pre, wasi: self.wasi.clone(), permits: self.permits.clone() })
+        Ok(PreparedExtraction { pre, wasi: self.wasi.clone(), permits: self.permits_for(component)? })
     }
 
     /// As [`Sandbox::prepare`], for a component that exports `reader` of `lro:document`.
@@ -135,7 +173,14 @@ impl Sandbox {
     /// As [`Sandbox::prepare`].
     pub fn prepare_document_reader(&self, component: &Component) -> wasmtime::Result<PreparedDocumentReader> {
         let pre = LroDocumentPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(PreparedDocumentReader { pre, wasi: self.wasi.clone(), permits: self.permits.clone() })
+        Ok(PreparedDocumentReader { pre, wasi: self.wasi.clone(), permits: self.permits_for(component)? })
+    }
+}
+
+impl Sandbox {
+    /// The permits of calls of a component, which take one for each of its memories.
+    fn permits_for(&self, component: &Component) -> wasmtime::Result<PoolPermits> {
+        Ok(self.permits.weighing(memories(component)?))
     }
 }
 
@@ -168,16 +213,35 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-fn config() -> Config {
-    let mut config = Config::new();
-    config.wasm_component_model(true).epoch_interruption(true).max_wasm_stack(STACK_BYTES_MAX);
-    config.async_stack_size(STACK_BYTES_MAX + HOST_STACK_BYTES).async_stack_zeroing(true);
-    config
+/// Creates an engine with the most room that the system grants.
+fn engine_with_room(settings: SandboxSettings) -> wasmtime::Result<(Engine, Room)> {
+    let candidates = Room::candidates(settings.calls, address_space());
+    let mut refused = None;
+    for room in candidates {
+        let code = Code { fuel: settings.fuel, addressing: room.addressing() };
+        match Engine::new(code.config().allocation_strategy(room.allocation())) {
+            Ok(engine) => {
+                if !room.is_pooled || room.calls < settings.calls.min(CONCURRENT_CALLS_MAX) {
+                    let Room { calls, is_pooled, .. } = room;
+                    tracing::warn!(
+                        calls,
+                        pooled = is_pooled,
+                        "little address space: fewer calls run at the same time, and \
+                        without a pool of instances each takes longer"
+                    );
+                }
+                return Ok((engine, room));
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| wasmtime::Error::msg("no room for instances")))
 }
 
-/// An engine that compiles for machines of a target, and runs nothing: of this machine's processor it knows nothing.
+/// An engine that compiles for machines of a target, where there is room for a pool and nothing counts instructions. It runs
+/// nothing, and of this machine's processor it knows nothing.
 pub(crate) fn engine_for(target: &str) -> wasmtime::Result<Engine> {
-    let mut config = config();
+    let mut config = Code { fuel: false, addressing: Addressing::Guarded }.config();
     config.target(target)?;
     if target.starts_with("x86_64-") {
         // SAFETY: the flag only names features of the processor. This engine runs nothing, and an engine that loads the code
@@ -190,23 +254,16 @@ pub(crate) fn engine_for(target: &str) -> wasmtime::Result<Engine> {
     Engine::new(&config)
 }
 
-fn pool() -> InstanceAllocationStrategy {
-    let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(PoolPermits::ALL)
-        .total_stacks(PoolPermits::ALL)
-        .async_stack_keep_resident(RESIDENT_STACK_BYTES)
-        .max_core_instances_per_component(POOLED_INSTANCES_MAX)
-        .total_core_instances(PoolPermits::ALL * POOLED_INSTANCES_MAX)
-        .max_memories_per_component(POOLED_MEMORIES_MAX)
-        .total_memories(PoolPermits::ALL * POOLED_MEMORIES_MAX)
-        .max_tables_per_component(POOLED_TABLES_MAX)
-        .total_tables(PoolPermits::ALL * POOLED_TABLES_MAX)
-        .max_memory_size(POOLED_MEMORY_BYTES_MAX)
-        .table_elements(POOLED_TABLE_ELEMENTS_MAX);
-    if PoolingAllocationConfig::is_pagemap_scan_available() {
-        pool.pagemap_scan(Enabled::Yes).linear_memory_keep_resident(RESIDENT_BYTES).table_keep_resident(RESIDENT_BYTES);
+/// The number of memories of a component. Without a pool, which refuses them before, refuses components that have more
+/// memories or tables than a call may have.
+fn memories(component: &Component) -> wasmtime::Result<u32> {
+    // What instantiates modules that it imports does not say what it needs.
+    let Some(required) = component.resources_required() else { return Ok(MEMORIES_MAX) };
+    let checks = [("memories", required.num_memories, MEMORIES_MAX), ("tables", required.num_tables, TABLES_MAX)];
+    for (what, number, limit) in checks {
+        wasmtime::ensure!(number <= limit, "it has {number} {what}; the limit is {limit}");
     }
-    pool.into()
+    Ok(required.num_memories)
 }
 
 /// Links only the imports of the world and the inert stubs, so that any other import is rejected by name.

@@ -24,54 +24,64 @@ struct Count {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) permits: u32,
+    /// How many of the permits one holder takes.
+    pub(crate) weight: u32,
     pub(crate) waiters: u32,
     pub(crate) timeout: Duration,
 }
 
-/// A permit, released when dropped.
+/// A permit, or as many as its holder takes, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     gate: Arc<Gate>,
+    weight: u32,
 }
 
 impl Gate {
     /// As [`Gate::acquire`]. Yields before it waits, which blocks.
     pub(crate) async fn acquire_async(self: &Arc<Self>, bounds: &Bounds) -> Option<Permit> {
-        if let Some(permit) = self.try_acquire(bounds.permits) {
+        if let Some(permit) = self.try_acquire(bounds.permits, bounds.weight) {
             return Some(permit);
         }
         pause().await;
         self.acquire(bounds)
     }
 
-    /// Returns a permit if fewer than `permits` are in use.
-    pub(crate) fn try_acquire(self: &Arc<Self>, permits: u32) -> Option<Permit> {
+    /// Returns `weight` permits if as many of `permits` are free.
+    pub(crate) fn try_acquire(self: &Arc<Self>, permits: u32, weight: u32) -> Option<Permit> {
         let mut count = self.count.lock();
-        (count.permits < permits).then(|| self.permit(&mut count))
+        count.has_room(permits, weight).then(|| self.permit(&mut count, weight))
     }
 
     /// Waits for a permit. `None` after the timeout, or if too many wait already. Blocks.
     pub(crate) fn acquire(self: &Arc<Self>, bounds: &Bounds) -> Option<Permit> {
+        let Bounds { permits, weight, waiters, timeout } = *bounds;
         let mut count = self.count.lock();
-        if count.permits >= bounds.permits && count.waiters >= bounds.waiters {
+        if !count.has_room(permits, weight) && count.waiters >= waiters {
             return None;
         }
         count.waiters += 1;
-        let is_full = |count: &mut Count| count.permits >= bounds.permits;
-        self.released.wait_while_for(&mut count, is_full, bounds.timeout);
+        self.released.wait_while_for(&mut count, |count| !count.has_room(permits, weight), timeout);
         count.waiters -= 1;
-        (count.permits < bounds.permits).then(|| self.permit(&mut count))
+        count.has_room(permits, weight).then(|| self.permit(&mut count, weight))
     }
 
-    fn permit(self: &Arc<Self>, count: &mut Count) -> Permit {
-        count.permits += 1;
-        Permit { gate: Arc::clone(self) }
+    fn permit(self: &Arc<Self>, count: &mut Count, weight: u32) -> Permit {
+        count.permits += weight;
+        Permit { gate: Arc::clone(self), weight }
+    }
+}
+
+impl Count {
+    fn has_room(&self, permits: u32, weight: u32) -> bool {
+        self.permits.saturating_add(weight) <= permits
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.gate.count.lock().permits -= 1;
-        self.gate.released.notify_one();
+        self.gate.count.lock().permits -= self.weight;
+        // The one who waits longest may need more than was released.
+        self.gate.released.notify_all();
     }
 }

@@ -1,4 +1,4 @@
-//! Permits for the instances of the pool: how many calls, queries and stocked instances may have one.
+//! Permits for instances: how many calls, queries and stocked instances may have one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,53 +6,80 @@ use std::time::Duration;
 use super::call::CallError;
 use super::engine::CONCURRENT_CALLS_MAX;
 use super::gate::{Bounds, Gate, Permit};
+use super::room::Room;
 
-/// Maximum number of concurrent queries of all tenants: the other half of the permits is left to policies.
+/// Maximum number of concurrent queries of all tenants, where [`CONCURRENT_CALLS_MAX`] calls have room: the other half of
+/// the permits is left to policies.
 pub const CONCURRENT_QUESTIONS_MAX: u32 = CONCURRENT_CALLS_MAX / 2;
 
-/// Maximum number of instances in stock for all policies together, in addition to concurrent calls. See
+/// Maximum number of instances in stock for all policies together, in addition to concurrent calls. Without a pool there
+/// are none. See
 /// [`Prepared::restock`](super::Prepared::restock).
 pub const STOCK_MAX: u32 = 32;
 
-/// Permits for the instances of an engine's pool, which has one instance for every permit.
-#[derive(Clone, Debug, Default)]
+/// Permits for the instances of an engine, whose pool has one instance and one memory for every permit.
+#[derive(Clone, Debug)]
 pub(super) struct PoolPermits {
+    room: Room,
+    /// Number of permits that one call takes.
+    weight: u32,
     calls: Arc<Gate>,
     questions: Arc<Gate>,
     stock: Arc<Gate>,
 }
 
-/// A permit for one pooled instance, released when dropped.
+/// The permits for one instance, released when dropped.
 pub(super) struct PoolPermit {
+    /// Number of calls that run at the same time.
+    calls: u32,
     _permit: Permit,
     _question: Option<Permit>,
 }
 
+impl PoolPermit {
+    pub(super) fn calls(&self) -> u32 {
+        self.calls
+    }
+}
+
 impl PoolPermits {
-    /// Number of permits of all kinds together.
-    pub(super) const ALL: u32 = CONCURRENT_CALLS_MAX + STOCK_MAX;
+    pub(super) fn new(room: Room) -> Self {
+        Self { room, weight: 1, calls: Arc::default(), questions: Arc::default(), stock: Arc::default() }
+    }
+
+    /// The same permits, for calls of a component with so many memories.
+    pub(super) fn weighing(&self, memories: u32) -> Self {
+        Self { weight: memories.max(1), ..self.clone() }
+    }
+
+    /// Number of calls that run at the same time.
+    pub(super) fn calls(&self) -> u32 {
+        self.room.calls
+    }
 
     /// Waits for a permit for a call of a policy.
     pub(super) async fn call(&self, wait: Duration) -> Result<PoolPermit, CallError> {
-        let permit = acquire(&self.calls, CONCURRENT_CALLS_MAX, wait).await?;
-        Ok(PoolPermit { _permit: permit, _question: None })
+        let permit = self.acquire(&self.calls, self.room.calls, wait).await?;
+        Ok(PoolPermit { calls: self.room.calls, _permit: permit, _question: None })
     }
 
     /// Waits for a permit for a query.
     pub(super) async fn question(&self, wait: Duration) -> Result<PoolPermit, CallError> {
-        let question = acquire(&self.questions, CONCURRENT_QUESTIONS_MAX, wait).await?;
-        let permit = acquire(&self.calls, CONCURRENT_CALLS_MAX, wait).await?;
-        Ok(PoolPermit { _permit: permit, _question: Some(question) })
+        let questions = (self.room.calls / 2).max(self.weight);
+        let question = self.acquire(&self.questions, questions, wait).await?;
+        let permit = self.acquire(&self.calls, self.room.calls, wait).await?;
+        Ok(PoolPermit { calls: self.room.calls, _permit: permit, _question: Some(question) })
     }
 
     /// Returns a permit for a stocked instance, if one is free.
     pub(super) fn stock(&self) -> Option<PoolPermit> {
-        Some(PoolPermit { _permit: self.stock.try_acquire(STOCK_MAX)?, _question: None })
+        let permit = self.stock.try_acquire(self.room.stock, self.weight)?;
+        Some(PoolPermit { calls: self.room.calls, _permit: permit, _question: None })
     }
-}
 
-/// The number of waiters is unlimited, because the number of calling threads is limited.
-async fn acquire(gate: &Arc<Gate>, permits: u32, wait: Duration) -> Result<Permit, CallError> {
-    let bounds = Bounds { permits, waiters: u32::MAX, timeout: wait };
-    gate.acquire_async(&bounds).await.ok_or(CallError::Busy(permits))
+    /// The number of waiters is unlimited, because the number of calling threads is limited.
+    async fn acquire(&self, gate: &Arc<Gate>, permits: u32, wait: Duration) -> Result<Permit, CallError> {
+        let bounds = Bounds { permits, weight: self.weight, waiters: u32::MAX, timeout: wait };
+        gate.acquire_async(&bounds).await.ok_or(CallError::Busy(permits))
+    }
 }
