@@ -10,16 +10,6 @@ import { transpile } from "@bytecodealliance/jco";
 
 /** What is changed in the output of jco for a policy. */
 const CHANGES = [
-    // A result may be UTF-8 too: a large one is then copied once, and not measured, encoded and copied.
-    [
-        "function _utf8AllocateAndEncode(s, realloc, memory) {",
-        `function _utf8AllocateAndEncode(s, realloc, memory) {
-    if (s instanceof Uint8Array) {
-      const ptr = realloc(0, 0, 1, s.length);
-      new Uint8Array(memory.buffer, ptr, s.length).set(s);
-      return { ptr, len: s.length };
-    }`,
-    ],
     // Only asynchronous functions need this module, and the edge cannot compile it at run time.
     [
         "const _conditionalSuspending3I32ToVoidModule = new WebAssembly.Module(",

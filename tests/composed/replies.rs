@@ -1,5 +1,7 @@
 //! The same bytes as the host in Rust: replies, files, manifests and indexes.
 
+use std::collections::BTreeSet;
+
 use lro_host::compose::Files;
 use lro_host::filter::Request as HostRequest;
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
@@ -7,7 +9,7 @@ use lro_host::settings::{Action, DecisionMode, DescriptorLevel, ImageMode, Polic
 use lro_tests::{TENANT, component, imports, sandbox, settings, workspace};
 use serde_json::json;
 
-use crate::support::{Composed, Instance, Outcome, SizeUnit as Unit, in_rust, request};
+use crate::support::{Composed, Error, Instance, Outcome, SizeUnit as Unit, in_rust, request};
 
 const BOTH: [Files; 2] = [Files::Memory, Files::Directory];
 
@@ -154,6 +156,60 @@ fn the_redacting_policy_gives_the_bytes_of_the_host_in_rust() {
 #[test]
 fn a_policy_frozen_at_0_1_0_gives_the_bytes_of_the_host_in_rust() {
     assert_eq!(compare(&frozen()), 22);
+}
+
+#[test]
+fn the_limits_of_the_reader_reach_the_policy() {
+    let composed = Composed::new(DEFAULT_POLICY, Files::Memory);
+    let policy = Policy::from_bytes(sandbox(), DEFAULT_POLICY, &LoadOptions::default()).unwrap();
+    let limits =
+        [Some(Size { amount: 900, unit: SizeUnit::Bytes }), Some(Size { amount: 700, unit: SizeUnit::Tokens }), None];
+    let mut replies = BTreeSet::new();
+    for reader_limit in limits {
+        for descriptor_room in [Some(800), Some(2_000), None] {
+            let result = text_result(&format!("[{}]", rows(520)));
+            let host = HostRequest { reader_limit, descriptor_room, ..HostRequest::new(TENANT, "list items") };
+            let (expected, request) = in_rust(&policy, "{}", host, &result);
+            let found = composed.instance().outcomes(&request, &result);
+            assert_eq!(found.reply, expected.reply, "{reader_limit:?}, {descriptor_room:?}");
+            assert!(found == expected, "{reader_limit:?}, {descriptor_room:?}: the files differ");
+            replies.insert(found.reply.replace(&request.id, ""));
+        }
+    }
+    assert!(replies.len() > 2, "the limits change nothing: {replies:?}");
+}
+
+#[test]
+fn a_message_comes_in_pieces_of_any_length() {
+    let composed = Composed::new(DEFAULT_POLICY, Files::Memory);
+    let result = text_result(&format!("[{}]", rows(520)));
+    let expected = composed.instance().outcomes(&request("{}"), &result);
+    for length in [1, 7, 4_093, 1 << 20] {
+        for size in [0, result.len() as u64, 3] {
+            let mut instance = composed.instance();
+            let message = instance.message_of(size, result.as_bytes().chunks(length));
+            assert!(instance.read_message(message) == result.as_bytes(), "{length}, {size}");
+            let reply = instance.filter_message(&request("{}"), message).unwrap();
+            assert_eq!(reply.tool_result.as_ref(), Some(&expected.reply), "{length}, {size}");
+        }
+    }
+    let mut instance = composed.instance();
+    let cut = instance.message_of(0, [&b"{\"content\":[\xc3"[..]].into_iter());
+    assert!(matches!(instance.filter_message(&request("{}"), cut), Err(Error::ToolResult(_))));
+}
+
+#[test]
+fn messages_are_held_beside_each_other() {
+    let composed = Composed::new(DEFAULT_POLICY, Files::Memory);
+    let mut instance = composed.instance();
+    let (large, small) = (text_result(&format!("[{}]", rows(520))), text_result("three words only"));
+    let first = instance.message_of(0, large.as_bytes().chunks(9));
+    let second = instance.message_of(0, small.as_bytes().chunks(9));
+    assert_eq!(instance.filter_message(&request("{}"), second).unwrap().outcome, Outcome::Pass);
+    assert_eq!(instance.filter_message(&request("{}"), first).unwrap().outcome, Outcome::Offload);
+    instance.release(second);
+    let again = instance.failed_message(&request("{}"), first, "the disk is full", true);
+    assert_eq!(again.outcome, Outcome::Truncate);
 }
 
 #[test]

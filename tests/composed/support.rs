@@ -13,7 +13,7 @@ use lro_host::policy::Policy;
 use lro_host::store::Ulid;
 use lro_tests::{TENANT, filter_with};
 use tempfile::TempDir;
-use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::component::{Component, Linker, ResourceAny, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::filesystem::FsPerms;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -24,6 +24,7 @@ pub(crate) mod bindings {
         inline: "
             package test:composed;
             world composed {
+                export lro:adapter/messages@0.1.0;
                 export lro:adapter/filter@0.1.0;
                 export lro:adapter/files@0.1.0;
             }
@@ -32,10 +33,13 @@ pub(crate) mod bindings {
     });
 }
 
-pub(crate) use bindings::exports::lro::adapter::filter::{Abilities, Error, Outcome, Reply, Request, SizeUnit};
+pub(crate) use bindings::exports::lro::adapter::filter::{Abilities, Error, Limit, Outcome, Reply, Request, SizeUnit};
 
 /// The id of every offload: each is in a directory of its own.
 pub(crate) const ID: &str = "01M8490HTVFQBCBZEZZHXGSEJT";
+
+/// Bytes of a message that are handed over at a time.
+const PIECE_BYTES: usize = 1 << 20;
 
 pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 
@@ -103,17 +107,66 @@ impl Composed {
 }
 
 impl Instance {
+    /// A message with room for `size` bytes, of these pieces.
+    pub(crate) fn message_of<'a>(&mut self, size: u64, pieces: impl Iterator<Item = &'a [u8]>) -> ResourceAny {
+        let messages = self.composed.lro_adapter_messages().message();
+        let message = messages.call_constructor(&mut self.store, size).unwrap();
+        for piece in pieces {
+            messages.call_append(&mut self.store, message, piece).unwrap();
+        }
+        message
+    }
+
+    fn message(&mut self, text: &str) -> ResourceAny {
+        self.message_of(text.len() as u64, text.as_bytes().chunks(PIECE_BYTES))
+    }
+
+    /// All bytes of a message.
+    pub(crate) fn read_message(&mut self, message: ResourceAny) -> Vec<u8> {
+        let (messages, mut bytes) = (self.composed.lro_adapter_messages().message(), Vec::new());
+        loop {
+            let piece = messages.call_read(&mut self.store, message, bytes.len() as u64, 1 << 20).unwrap();
+            if piece.is_empty() {
+                return bytes;
+            }
+            bytes.extend(piece);
+        }
+    }
+
+    pub(crate) fn release(&mut self, message: ResourceAny) {
+        message.resource_drop(&mut self.store).unwrap();
+    }
+
+    pub(crate) fn filter_message(&mut self, request: &Request, message: ResourceAny) -> Result<Reply, Error> {
+        self.composed.lro_adapter_filter().call_filter(&mut self.store, request, message).unwrap()
+    }
+
     pub(crate) fn filter(&mut self, request: &Request, result: &str) -> Result<Reply, Error> {
-        self.composed.lro_adapter_filter().call_filter(&mut self.store, request, result).unwrap()
+        let message = self.message(result);
+        let reply = self.filter_message(request, message);
+        self.release(message);
+        reply
+    }
+
+    pub(crate) fn failed_message(
+        &mut self,
+        request: &Request,
+        message: ResourceAny,
+        reason: &str,
+        wrote: bool,
+    ) -> Reply {
+        let filter = self.composed.lro_adapter_filter();
+        filter.call_failed(&mut self.store, request, message, reason, wrote).unwrap().unwrap()
     }
 
     pub(crate) fn failed(&mut self, request: &Request, result: &str, reason: &str, wrote: bool) -> Reply {
-        let filter = self.composed.lro_adapter_filter();
-        filter.call_failed(&mut self.store, request, result, reason, wrote).unwrap().unwrap()
+        let message = self.message(result);
+        self.failed_message(request, message, reason, wrote)
     }
 
     pub(crate) fn truncate(&mut self, settings: &str, result: &str, warning: &str) -> Result<String, Error> {
-        self.composed.lro_adapter_filter().call_truncate(&mut self.store, settings, result, warning).unwrap()
+        let message = self.message(result);
+        self.composed.lro_adapter_filter().call_truncate(&mut self.store, settings, message, warning).unwrap()
     }
 
     pub(crate) fn tools_list(&mut self, settings: &str, result: &str, more: &[String]) -> Result<String, Error> {
@@ -197,7 +250,17 @@ fn request_of(request: &HostRequest, id: Ulid, shown_path: String, settings: &st
         input_schema: request.input_schema.clone(),
         shown_path,
         abilities: Abilities::SHELL,
+        reader_limit: request.reader_limit.map(|limit| Limit { amount: limit.amount, unit: unit(limit.unit) }),
+        descriptor_room: request.descriptor_room,
         settings: settings.to_owned(),
+    }
+}
+
+fn unit(unit: lro_host::settings::SizeUnit) -> SizeUnit {
+    match unit {
+        lro_host::settings::SizeUnit::Bytes => SizeUnit::Bytes,
+        lro_host::settings::SizeUnit::Characters => SizeUnit::Characters,
+        lro_host::settings::SizeUnit::Tokens => SizeUnit::Tokens,
     }
 }
 

@@ -19,7 +19,7 @@ const HEAD: &str = "# Interfaces\n\n\
     runtimes](../how-to/languages.md). Its interfaces between the components of a composed one are in the files alone.\n";
 
 /// Interfaces of `lro:adapter` that a host calls.
-const OF_ADAPTER: [&str; 3] = ["filter", "files", "reading"];
+const OF_ADAPTER: [&str; 4] = ["messages", "filter", "files", "reading"];
 
 #[test]
 fn the_page_has_every_interface() {

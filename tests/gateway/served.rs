@@ -26,6 +26,9 @@ use crate::wire::request;
 /// Records whose text is above the default threshold.
 pub(crate) const MANY: u64 = 2_000;
 
+/// Records in an answer of which the component holds nothing itself: 3 MB.
+const LONG: u64 = 20_000;
+
 /// The server that is a component.
 pub(crate) fn server() -> Vec<u8> {
     component("lro_test_server.wasm")
@@ -130,9 +133,8 @@ fn a_component_answers_as_the_gateway_does() {
     for (settings, flags) in cases {
         let gate = Served::start(&BEFORE_SERVER, &[("LRO_SETTINGS", settings)]);
         let gateway = Gate::proxy(flags, &alone.url, &Environment::new());
-        for message in
-            [records(1, MANY, false), records(2, MANY, true), records(3, 2, false), tool_call(4, "fail", json!({}))]
-        {
+        let many = [MANY, LONG].map(|count| [records(1, count, false), records(2, count, true)]).concat();
+        for message in many.into_iter().chain([records(3, 2, false), tool_call(4, "fail", json!({}))]) {
             let (component, rust) = (ask(&gate.url, &message), ask(&gateway.url, &message));
             assert_eq!(said(&component), said(&rust), "{settings} {message}");
         }
@@ -142,21 +144,73 @@ fn a_component_answers_as_the_gateway_does() {
 // A descriptor comes in the place of what is offloaded, in an event whose other lines stay.
 #[test]
 fn a_component_offloads_answers_and_events() {
-    let gate = Served::start(&BEFORE_SERVER, &[]);
-    let reply = ask(&gate.url, &records(7, MANY, false));
-    let answer = reply.answer();
-    assert_eq!((&answer["id"], &answer["jsonrpc"]), (&json!(7), &json!("2.0")));
-    let descriptor: Value = serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(descriptor, answer["result"]["structuredContent"]);
-    assert_eq!(descriptor["offloaded"], true);
-    assert!(reply.body.len() < 4_000, "{}", reply.text());
-    let reply = ask(&gate.url, &records(8, MANY, true));
-    let text = reply.text();
-    let (before, last) = text.split_once("id: 2\r\nevent: message\r\ndata: ").unwrap();
-    let direct = ask(&Served::start(&server(), &[]).url, &records(8, MANY, true)).text();
-    assert!(direct.starts_with(before) && !before.is_empty(), "{before}");
-    let last: Value = serde_json::from_str(last.strip_suffix("\r\n\r\n").unwrap()).unwrap();
-    assert_eq!(last["result"]["structuredContent"]["offloaded"], true);
+    let (gate, alone) = (Served::start(&BEFORE_SERVER, &[]), Served::start(&server(), &[]));
+    for count in [MANY, LONG] {
+        let reply = ask(&gate.url, &records(7, count, false));
+        let answer = reply.answer();
+        assert_eq!((&answer["id"], &answer["jsonrpc"]), (&json!(7), &json!("2.0")));
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let descriptor: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(descriptor, answer["result"]["structuredContent"]);
+        assert_eq!(descriptor["offloaded"], true);
+        assert!(reply.body.len() < 4_000, "{}", reply.text());
+        let reply = ask(&gate.url, &records(8, count, true));
+        let text = reply.text();
+        let (before, last) = text.split_once("id: 2\r\nevent: message\r\ndata: ").unwrap();
+        let direct = ask(&alone.url, &records(8, count, true)).text();
+        assert!(direct.starts_with(before) && !before.is_empty(), "{before}");
+        let last: Value = serde_json::from_str(last.strip_suffix("\r\n\r\n").unwrap()).unwrap();
+        assert_eq!(last["result"]["structuredContent"]["offloaded"], true);
+    }
+}
+
+/// A server that answers each request with this event stream. It goes on for as long as the process.
+fn streaming(body: String) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            read_request(&mut stream);
+            let head = "HTTP/1.1 200 Yes\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            // Whoever has read enough may be gone.
+            let _ = stream.into_inner().write_all([head, &body].concat().as_bytes());
+        }
+    });
+    url
+}
+
+// Whatever the lines of a long event are, it becomes what the gateway in Rust makes of it.
+#[test]
+fn a_component_reads_long_events_of_any_form() {
+    let text = json!((0..LONG).map(|id| json!({"id": id, "name": format!("record {id}")})).collect::<Vec<_>>());
+    let result = json!({"content": [{"type": "text", "text": text.to_string()}]});
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+    let (start, end) = answer.split_once(r#""jsonrpc""#).unwrap();
+    let other = json!({"jsonrpc": "2.0", "id": 2, "result": result});
+    let long = "x".repeat(700_000);
+    let settings = r#"{"action":"truncate","threshold":4000}"#;
+    for body in [
+        format!("event: message\ndata: {answer}\n\ndata: {other}\n\n"),
+        format!("data:{answer}\nid: 7\n\n"),
+        format!("data: {start}\r\ndata: \"jsonrpc\"{end}\r\n\r\n"),
+        format!("data: {answer}\ndata: \n\n"),
+        format!(": {{\ndata: {answer}\n\n"),
+        format!(": {long}\ndata: {answer}\n\n"),
+        format!("id: 3\rdata: {answer}\r\rdata: {other}\r\r"),
+        format!("\u{feff}data: {answer}\n\n"),
+        format!("data: {answer}"),
+        format!("data: {long}\n\ndata: {answer}\n\n"),
+    ] {
+        let upstream = streaming(body.clone());
+        let variables = [("LRO_UPSTREAM", upstream.as_str()), ("LRO_SETTINGS", settings)];
+        let gate = Served::start(&edge(DEFAULT_POLICY), &variables);
+        let flags = ["--action", "truncate", "--threshold", "4000"];
+        let gateway = Gate::proxy(&flags, &upstream, &Environment::new());
+        let message = records(1, LONG, true);
+        let (component, rust) = (ask(&gate.url, &message), ask(&gateway.url, &message));
+        assert_eq!(said(&component), said(&rust), "{}…", &body[..40]);
+    }
 }
 
 /// Reads a request from a stream.

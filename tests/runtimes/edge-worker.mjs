@@ -20,7 +20,7 @@ export default {
                 return new Response(filtered(...kept).answer.outcome);
             default: {
                 const { request, result } = await http.json();
-                return Response.json(await described(filtered(request, result)));
+                return Response.json(await described(filtered(request, new TextEncoder().encode(result))));
             }
         }
     },

@@ -7,6 +7,7 @@ use crate::bindings::act::tools::tool_provider::ToolResult;
 use crate::bindings::act::tools::types::ToolEvent;
 use crate::bindings::lro::act::settings;
 use crate::bindings::lro::adapter::filter::{self, Abilities, Error as FilterError, Outcome, Reply, Request};
+use crate::bindings::lro::adapter::messages::Message;
 use crate::bindings::lro::http::store::{self, Bounds};
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
 use crate::{INTERNAL, TENANT, error, events, now};
@@ -70,9 +71,13 @@ fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterErro
         query: Some(query),
         input_schema: None,
         abilities: Abilities::EXTRACT_TOOL | Abilities::READ_TOOL,
+        reader_limit: None,
+        descriptor_room: None,
         settings: settings::filter(),
     };
-    let reply = filter::filter(&request, result)?;
+    let message = Message::new(result.len() as u64);
+    message.append_text(result);
+    let reply = filter::filter(&request, &message)?;
     if reply.outcome != Outcome::Offload {
         store::discard();
         return Ok(reply);
@@ -81,7 +86,7 @@ fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterErro
     let bounds = Bounds { oldest, bytes: KEPT_BYTES_MAX, offloads: KEPT_OFFLOADS_MAX };
     match store::publish(TENANT, &request.id, &bounds) {
         Ok(()) => Ok(reply),
-        Err(reason) => filter::failed(&request, result, &reason, true),
+        Err(reason) => filter::failed(&request, &message, &reason, true),
     }
 }
 

@@ -1,19 +1,19 @@
 //! One result through the policy.
 
-use lro_contract::settings::{AfterFailure, LOG_BYTES_DEFAULT, PolicySettings};
-use lro_contract::text::one_line;
-use lro_contract::ulid::{Ulid, rfc3339};
-use lro_mcp::{Replacement, ToolResult, Truncation};
-use lro_payload::{Part, PartKind, PayloadReader, ReadError, SLICE_BYTES_MAX};
-
-use crate::bindings::exports::lro::adapter::filter::{Abilities, Error, File, Outcome, Reply, Request};
-use crate::bindings::lro::adapter::held::{self, CloseError};
+use crate::bindings::exports::lro::adapter::filter::{
+    Abilities, Error, File, Limit, Outcome, Reply, Request, SizeUnit,
+};
+use crate::bindings::lro::adapter::held::{self, Bounds, CloseError, Found};
+use crate::bindings::lro::adapter::messages::Message;
 use crate::bindings::lro::filter0_2_0::lro_filter::{inspect_result, write_sections};
 use crate::bindings::lro::filter0_2_0::types::{self, Plan, PlannedPart, PolicyError, Verdict};
 use crate::convert::check_plan;
+use crate::record;
 use crate::record::Recorded;
 use crate::settings::Settings;
-use crate::{parse, record, text};
+use lro_contract::settings::{AfterFailure, LOG_BYTES_DEFAULT, PolicySettings};
+use lro_contract::text::one_line;
+use lro_contract::ulid::{Ulid, rfc3339};
 
 /// Why a policy's decision was not carried out.
 struct Failure {
@@ -23,22 +23,43 @@ struct Failure {
     wrote: bool,
 }
 
-pub(crate) fn filter(request: &Request, tool_result: String) -> Result<Reply, Error> {
+pub(crate) fn filter(request: &Request, tool_result: &Message) -> Result<Reply, Error> {
     let settings = Settings::parse(&request.settings)?;
     let id: Ulid = request.id.parse().map_err(|error| Error::Id(format!("`{}`: {error}", request.id)))?;
-    let result = parse(tool_result)?;
-    if result.not_for_policy() {
+    let found = begin(tool_result, &settings)?;
+    if found.not_for_policy {
         return Ok(reply(Outcome::Pass));
     }
-    let decided = decide(request, &settings, id, &result);
-    decided.or_else(|failure| Ok(after(&settings, &result, &failure)))
+    decide(request, &settings, id, found.is_error).or_else(|failure| Ok(after(&settings, &failure)))
 }
 
-pub(crate) fn failed(request: &Request, tool_result: String, reason: &str, wrote: bool) -> Result<Reply, Error> {
+pub(crate) fn failed(request: &Request, tool_result: &Message, reason: &str, wrote: bool) -> Result<Reply, Error> {
     let settings = Settings::parse(&request.settings)?;
-    let result = parse(tool_result)?;
+    begin(tool_result, &settings)?;
     let error = one_line(reason, LOG_BYTES_DEFAULT);
-    Ok(after(&settings, &result, &Failure { error, wrote }))
+    Ok(after(&settings, &Failure { error, wrote }))
+}
+
+pub(crate) fn truncate(settings: &str, tool_result: &Message, warning: &str) -> Result<String, Error> {
+    let settings = Settings::parse(settings)?;
+    begin(tool_result, &settings)?;
+    Ok(truncated(&settings.policy, warning))
+}
+
+/// Begins a call with a message.
+fn begin(tool_result: &Message, settings: &Settings) -> Result<Found, Error> {
+    let bounds = Bounds {
+        written_bytes: settings.bounds.written_bytes,
+        files: settings.bounds.files,
+        open_files: settings.bounds.open_files,
+        name_bytes: settings.bounds.name_bytes,
+    };
+    held::begin(tool_result, bounds).map_err(Error::ToolResult)
+}
+
+/// The message cut to the limit of the settings.
+fn truncated(settings: &PolicySettings, warning: &str) -> String {
+    held::truncated(settings.truncate_limit.into(), &settings.truncate_suffix, warning)
 }
 
 /// A reply without anything but its outcome.
@@ -46,29 +67,19 @@ fn reply(outcome: Outcome) -> Reply {
     Reply { outcome, tool_result: None, descriptor: None, files: Vec::new(), failure: None, notes: Vec::new() }
 }
 
-fn decide(request: &Request, settings: &Settings, id: Ulid, result: &ToolResult) -> Result<Reply, Failure> {
+fn decide(request: &Request, settings: &Settings, id: Ulid, is_error: bool) -> Result<Reply, Failure> {
     let before = |error: String| Failure { error, wrote: false };
-    held::begin(held::Bounds {
-        written_bytes: settings.bounds.written_bytes,
-        files: settings.bounds.files,
-        open_files: settings.bounds.open_files,
-        name_bytes: settings.bounds.name_bytes,
-    });
-    hand_over(result).map_err(|error| before(error.to_string()))?;
-    let (call, handle) = (call(request, &settings.policy, id, result), held::handle());
+    let (call, handle) = (call(request, &settings.policy, id, is_error), held::handle());
     let mut verdict = inspect_result(&call, &handle).map_err(|error| before(refused(error)))?;
     crate::sanitize::truncate_advice(&mut verdict, settings.policy.descriptor_limit);
     match verdict {
         Verdict::Pass => Ok(reply(Outcome::Pass)),
-        Verdict::Reject(advice) => {
-            Ok(Reply { tool_result: Some(text(&result.rejected(&advice))), ..reply(Outcome::Reject) })
-        }
+        Verdict::Reject(advice) => Ok(Reply { tool_result: Some(held::rejected(&advice)), ..reply(Outcome::Reject) }),
         Verdict::Truncate(truncation) => {
-            let (limit, suffix) = (truncation.limit.into(), truncation.suffix.as_str());
-            let cut = result.truncated(&Truncation { limit, suffix, warning: "" });
-            Ok(Reply { tool_result: Some(text(&cut)), ..reply(Outcome::Truncate) })
+            let cut = held::truncated(truncation.limit, &truncation.suffix, "");
+            Ok(Reply { tool_result: Some(cut), ..reply(Outcome::Truncate) })
         }
-        Verdict::Offload(plan) => offload(request, settings, id, result, &call, &handle, &plan).map_err(|error| {
+        Verdict::Offload(plan) => offload(request, settings, id, &call, &handle, &plan).map_err(|error| {
             held::discard();
             Failure { error, wrote: true }
         }),
@@ -79,7 +90,6 @@ fn offload(
     request: &Request,
     settings: &Settings,
     id: Ulid,
-    result: &ToolResult,
     call: &types::Call,
     handle: &types::ToolResult,
     plan: &Plan,
@@ -106,54 +116,20 @@ fn offload(
         types::DescriptorLevel::Full => descriptor.with_integrity,
         _ => descriptor.as_written,
     };
-    let replacement = Replacement { descriptor: &descriptor, kept: &kept, ..Replacement::default() };
-    let tool_result = Some(text(&result.offloaded(&replacement)));
+    let tool_result = Some(held::offloaded(&descriptor, &kept));
     let files = files.into_iter().map(|(name, bytes)| File { name, bytes }).collect();
     Ok(Reply { tool_result, descriptor: Some(descriptor), files, notes, ..reply(Outcome::Offload) })
 }
 
-/// Gives the parts of a result to the component that owns what the policy reads.
-fn hand_over(result: &ToolResult) -> Result<(), ReadError> {
-    let mut reader = PayloadReader::new(result.payload().clone());
-    for (index, part) in (0..).zip(result.payload().parts()) {
-        let Part { kind, media_type, name, .. } = part;
-        held::add_part(of_contract(*kind), media_type.as_deref(), name.as_deref(), part.size());
-        let mut offset = 0;
-        while offset < part.size() {
-            offset += match kind {
-                PartKind::Binary => {
-                    let slice = reader.read_bytes(index, offset, SLICE_BYTES_MAX)?;
-                    held::append_bytes(&slice);
-                    slice.len() as u64
-                }
-                _ => {
-                    let slice = reader.read_text(index, offset, SLICE_BYTES_MAX)?;
-                    held::append_text(&slice);
-                    slice.len() as u64
-                }
-            };
-        }
-    }
-    Ok(())
-}
-
-fn of_contract(kind: PartKind) -> types::PartKind {
-    match kind {
-        PartKind::Text => types::PartKind::Text,
-        PartKind::Structured => types::PartKind::Structured,
-        PartKind::Binary => types::PartKind::Binary,
-        PartKind::Block => types::PartKind::Block,
-        PartKind::Meta => types::PartKind::Meta,
-    }
-}
-
-fn call(request: &Request, settings: &PolicySettings, id: Ulid, result: &ToolResult) -> types::Call {
+fn call(request: &Request, settings: &PolicySettings, id: Ulid, is_error: bool) -> types::Call {
     let pairs = [
         (Abilities::SHELL, types::Abilities::SHELL),
         (Abilities::EXTRACT_TOOL, types::Abilities::EXTRACT_TOOL),
         (Abilities::READ_TOOL, types::Abilities::READ_TOOL),
     ];
     let held = pairs.into_iter().filter(|(ability, _)| request.abilities.contains(*ability));
+    let mut settings: types::Settings = settings.into();
+    settings.descriptor_limit = settings.descriptor_limit.min(request.descriptor_room.unwrap_or(u32::MAX));
     let abilities = held.fold(types::Abilities::empty(), |all, (_, ability)| all | ability);
     types::Call {
         id: request.id.clone(),
@@ -163,11 +139,20 @@ fn call(request: &Request, settings: &PolicySettings, id: Ulid, result: &ToolRes
         tool: request.tool.clone(),
         query: request.query.clone(),
         input_schema: request.input_schema.clone(),
-        is_error: result.is_error(),
+        is_error,
         shown_path: request.shown_path.clone(),
-        reader: types::Reader { abilities, limit: None },
-        settings: settings.into(),
+        reader: types::Reader { abilities, limit: request.reader_limit.map(size) },
+        settings,
     }
+}
+
+fn size(limit: Limit) -> types::Size {
+    let unit = match limit.unit {
+        SizeUnit::Bytes => types::SizeUnit::Bytes,
+        SizeUnit::Characters => types::SizeUnit::Characters,
+        SizeUnit::Tokens => types::SizeUnit::Tokens,
+    };
+    types::Size { amount: limit.amount, unit }
 }
 
 /// The error of a policy as a sentence.
@@ -184,16 +169,13 @@ pub(crate) fn answered(wrong: String) -> String {
 }
 
 /// The reply of the setting `failure`.
-fn after(settings: &Settings, result: &ToolResult, failure: &Failure) -> Reply {
+fn after(settings: &Settings, failure: &Failure) -> Reply {
     let of_mode = match settings.failure.after(&failure.error, failure.wrote, false) {
         AfterFailure::Pass => reply(Outcome::Pass),
-        AfterFailure::Fail(error) => {
-            Reply { tool_result: Some(text(&result.rejected(&error))), ..reply(Outcome::Fail) }
-        }
+        AfterFailure::Fail(error) => Reply { tool_result: Some(held::rejected(&error)), ..reply(Outcome::Fail) },
         AfterFailure::Truncate(warning) => {
-            let PolicySettings { truncate_limit, truncate_suffix, .. } = &settings.policy;
-            let truncation = Truncation { limit: *truncate_limit, suffix: truncate_suffix, warning: &warning };
-            Reply { tool_result: Some(text(&result.truncated(&truncation))), ..reply(Outcome::Truncate) }
+            let cut = truncated(&settings.policy, &warning);
+            Reply { tool_result: Some(cut), ..reply(Outcome::Truncate) }
         }
     };
     Reply { failure: Some(failure.error.clone()), ..of_mode }

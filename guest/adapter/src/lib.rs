@@ -1,7 +1,7 @@
 //! What a host does around a policy, as a component of the world `lro-adapter`.
 //!
-//! It is the same code as the host in Rust: `lro-mcp` takes results apart and puts replies together, `lro-contract` has settings,
-//! conversions and the manifest.
+//! It is the same code as the host in Rust: `lro-contract` has settings, conversions and the manifest. Results are taken apart where
+//! they are, in the component that owns them: see `lro-results`.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -28,7 +28,7 @@ mod bindings {
 }
 
 use bindings::exports::lro::adapter::filter::{Error, Guest, Reply, Request, SizeUnit as Unit};
-use lro_mcp::{ToolResult, Truncation};
+use bindings::lro::adapter::messages::Message;
 use lro_payload::SizeUnit;
 use settings::Settings;
 
@@ -49,20 +49,16 @@ impl Guest for Adapter {
         Settings::parse(&settings).map(drop)
     }
 
-    fn filter(request: Request, tool_result: String) -> Result<Reply, Error> {
+    fn filter(request: Request, tool_result: &Message) -> Result<Reply, Error> {
         filter::filter(&request, tool_result)
     }
 
-    fn failed(request: Request, tool_result: String, reason: String, wrote: bool) -> Result<Reply, Error> {
+    fn failed(request: Request, tool_result: &Message, reason: String, wrote: bool) -> Result<Reply, Error> {
         filter::failed(&request, tool_result, &reason, wrote)
     }
 
-    fn truncate(settings: String, tool_result: String, warning: String) -> Result<String, Error> {
-        let settings = Settings::parse(&settings)?.policy;
-        let result = parse(tool_result)?;
-        let truncation =
-            Truncation { limit: settings.truncate_limit, suffix: &settings.truncate_suffix, warning: &warning };
-        Ok(text(&result.truncated(&truncation)))
+    fn truncate(settings: String, tool_result: &Message, warning: String) -> Result<String, Error> {
+        filter::truncate(&settings, tool_result, &warning)
     }
 
     fn size(text: String, unit: Unit) -> u64 {
@@ -80,10 +76,6 @@ impl Guest for Adapter {
         let wrong = || Error::ToolResult("not a result of `tools/list`: an object with the list `tools`".to_owned());
         changed.map(|changed| text(&changed)).ok_or_else(wrong)
     }
-}
-
-fn parse(tool_result: String) -> Result<ToolResult, Error> {
-    ToolResult::parse(tool_result.into()).map_err(|error| Error::ToolResult(error.to_string()))
 }
 
 /// Text of a message, which is UTF-8.

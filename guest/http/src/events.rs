@@ -133,6 +133,16 @@ impl<B: Buffer> EventReader<B> {
         Event::read::<B>(buffer.finish()?, mark_bytes, limits)
     }
 
+    /// Takes away the bytes of an event that is incomplete in the middle of a line, as if they had not been pushed: for a caller that
+    /// reads on by itself until it ends. `None` elsewhere, and behind a byte order mark.
+    pub fn take_open(&mut self) -> Option<B> {
+        let is_inside = matches!(self.position, LinePosition::Inside) && self.mark.is_empty() && self.mark_bytes == 0;
+        is_inside.then(|| {
+            self.position = LinePosition::Start;
+            mem::replace(&mut self.buffer, B::new(&self.limits))
+        })
+    }
+
     fn read(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), B::Error> {
         let mut rest = self.skip_mark(chunk)?;
         let mut end = 0;

@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use lro_http::{BodyKind, Content, HeaderError, classify};
 use lro_mcp::{Fault, INVALID_REQUEST, Message, error_response, response, tool_error};
+use wit_bindgen::StreamReader;
 
 use crate::bindings::wasi::http::types::{Fields, Response};
-use crate::body::{self, Read, Trailers};
+use crate::body::{self, Trailers};
+use crate::held::{self, Body};
 use crate::message::{Decided, Exchange};
 use crate::stream;
 
@@ -51,16 +53,26 @@ async fn whole(mut exchange: Exchange, response: Response) -> Response {
     let (status, headers) = (response.get_status_code(), response.get_headers());
     let limit = exchange.settings.message_bytes;
     let (mut body, trailers) = body::of_response(response);
-    let bytes: Bytes = match body::read(&mut body, limit, length(&headers)).await {
-        Read::Whole(bytes) => bytes.into(),
-        Read::Longer(_) => {
-            let reason = format!("the message has more than {limit} bytes: raise the limit `LRO_MESSAGE_BYTES`");
-            return failed(&mut exchange, &reason);
-        }
-    };
+    let read = held::read(&mut body, limit, length(&headers)).await;
+    if matches!(read, Body::Longer) {
+        let reason = format!("the message has more than {limit} bytes: raise the limit `LRO_MESSAGE_BYTES`");
+        return failed(&mut exchange, &reason);
+    }
     if let Err(error) = trailers.await {
         return failed(&mut exchange, &format!("the connection to the server failed: {error}"));
     }
+    let bytes: Bytes = match read {
+        Body::Short(bytes) => bytes.into(),
+        Body::Long(message) => match exchange.decide_held(&message) {
+            Some(Decided::Pass) => {
+                let length = message.size();
+                return with_stream(status, headers.clone(), length, held::as_body(message));
+            }
+            Some(decided) => return decided_response(exchange, decided, status, &headers, Bytes::new()),
+            None => held::bytes(&message).into(),
+        },
+        Body::Longer => Bytes::new(),
+    };
     // What still held the body would have it copied when it goes on.
     let fault = Message::read(bytes.clone()).fault();
     let decided = match (classify(&bytes), fault) {
@@ -73,17 +85,22 @@ async fn whole(mut exchange: Exchange, response: Response) -> Response {
         }
         (BodyKind::Message, _) => exchange.decide(&bytes),
     };
+    decided_response(exchange, decided, status, &headers, bytes)
+}
+
+/// The response for what was decided about the message `bytes`.
+fn decided_response(mut exchange: Exchange, decided: Decided, status: u16, headers: &Fields, bytes: Bytes) -> Response {
     match decided {
         Decided::Pass => with_body(status, headers.clone(), bytes),
         Decided::Replace(reply) => {
             // A result that replaces an error is not an error.
             let is_error = (400..500).contains(&status) && Message::read(reply.clone()).result().is_some();
-            replaced(if is_error { 200 } else { status }, &headers, reply)
+            replaced(if is_error { 200 } else { status }, headers, reply)
         }
         Decided::Refuse { errors, reason } => match errors.as_slice() {
             [] => failed(&mut exchange, &reason),
-            [error] => replaced(200, &headers, error.clone()),
-            errors => replaced(200, &headers, [&b"["[..], &errors.join(&b","[..]), b"]"].concat().into()),
+            [error] => replaced(200, headers, error.clone()),
+            errors => replaced(200, headers, [&b"["[..], &errors.join(&b","[..]), b"]"].concat().into()),
         },
     }
 }
@@ -132,20 +149,20 @@ fn replaced(status: u16, headers: &Fields, body: Bytes) -> Response {
 }
 
 fn with_body(status: u16, headers: Fields, body: Bytes) -> Response {
-    let is_empty = body.is_empty();
-    if !is_empty {
-        let _ = headers.set("content-length", &[body.len().to_string().into_bytes()]);
+    if body.is_empty() {
+        return of_parts(status, headers, None, body::no_trailers());
     }
-    let (body, trailers) = body::of_bytes(body.into());
-    of_parts(status, headers, (!is_empty).then_some(body), trailers)
+    let length = body.len() as u64;
+    let (body, _) = body::of_bytes(body.into());
+    with_stream(status, headers, length, body)
 }
 
-pub(crate) fn of_parts(
-    status: u16,
-    headers: Fields,
-    body: Option<wit_bindgen::StreamReader<u8>>,
-    trailers: Trailers,
-) -> Response {
+fn with_stream(status: u16, headers: Fields, length: u64, body: StreamReader<u8>) -> Response {
+    let _ = headers.set("content-length", &[length.to_string().into_bytes()]);
+    of_parts(status, headers, Some(body), body::no_trailers())
+}
+
+pub(crate) fn of_parts(status: u16, headers: Fields, body: Option<StreamReader<u8>>, trailers: Trailers) -> Response {
     let (response, _) = Response::new(headers, body, trailers);
     // It is the status of a response.
     let _ = response.set_status_code(status);

@@ -78,6 +78,18 @@ impl Asked {
         Some(self.open.swap_remove(found))
     }
 
+    /// The call that a response with this id answers, which is not open any more; `None`, and nothing changes, if it answers anything
+    /// else.
+    pub(crate) fn take_call(&mut self, id: &Id) -> Option<Call> {
+        match self.take(id)? {
+            (_, Wanted::Call(call)) => Some(call),
+            other => {
+                self.open.push(other);
+                None
+            }
+        }
+    }
+
     /// The id of the one request, if it is still open.
     pub(crate) fn take_only(&mut self) -> Option<Id> {
         let only = self.only.clone()?;

@@ -12,11 +12,15 @@
 //! | `answer` | the response to the client: a whole body, or an error |
 //! | `stream` | the response to the client: an event stream |
 //! | `body` | bodies: read up to a limit, and written |
+//! | `long` | long events of a stream |
+//! | `held` | long bodies, which the owner of what the policy reads holds |
 #![cfg(target_arch = "wasm32")]
 
 mod answer;
 mod asked;
 mod body;
+mod held;
+mod long;
 mod message;
 mod own;
 mod request;

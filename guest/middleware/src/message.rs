@@ -8,9 +8,11 @@ use lro_reading::tool::reads_offloads;
 
 use crate::asked::{Asked, Call, List, Wanted};
 use crate::bindings::lro::adapter::filter::{self, Abilities, Outcome, Request};
+use crate::bindings::lro::adapter::messages;
 use crate::bindings::lro::http::store;
 use crate::bindings::wasi::http::types::Fields;
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
+use crate::held;
 use crate::own::Own;
 use crate::settings::{Settings, id_of, milliseconds, sentence};
 
@@ -50,6 +52,15 @@ impl Exchange {
             Decided::Pass if message.bytes().len() != bytes.len() => Decided::Replace(message.bytes().clone()),
             decided => decided,
         }
+    }
+
+    /// Decides about a message that is held elsewhere; `None` if it is anything but the answer to a call.
+    pub(crate) fn decide_held(&mut self, message: &messages::Message) -> Option<Decided> {
+        let id = Id::of_json(&message.response_id()?);
+        let call = self.asked.take_call(&id)?;
+        let reply = self.filtered_held(message, &call);
+        let decided = reply.map(|reply| reply.map_or(Decided::Pass, |reply| Decided::Replace(reply.into())));
+        Some(decided.unwrap_or_else(|error| unreadable(Some(&id), &error)))
     }
 
     fn decide_read(&mut self, message: &Message) -> Decided {
@@ -126,10 +137,7 @@ impl Exchange {
             Some(Wanted::Greeting) => return self.with_own(|own| own.greeting(message)),
             _ => return Decided::Pass,
         };
-        decided.unwrap_or_else(|error| {
-            let text = format!("cannot read the response of the server: {error}");
-            Decided::Replace(error_response(id.as_ref(), INTERNAL_ERROR, &text))
-        })
+        decided.unwrap_or_else(|error| unreadable(id.as_ref(), &error))
     }
 
     /// What the gateway adds to, if anything can be read back.
@@ -176,6 +184,10 @@ impl Exchange {
 
     /// Filters the result of a tool, or a response with one. Returns what replaces it.
     fn filtered(&self, text: &str, call: &Call) -> Result<Option<String>, String> {
+        self.filtered_held(&held::of_bytes(text.as_bytes(), 0), call)
+    }
+
+    fn filtered_held(&self, message: &messages::Message, call: &Call) -> Result<Option<String>, String> {
         let Settings { filter: settings, tenant, shown_directory, own, .. } = &*self.settings;
         let id = id_of(milliseconds(), u128::from(get_random_u64()) << 64 | u128::from(get_random_u64()));
         let shell = if shown_directory.is_empty() { Abilities::empty() } else { Abilities::SHELL };
@@ -190,13 +202,15 @@ impl Exchange {
             query: call.query.clone(),
             input_schema: None,
             abilities,
+            reader_limit: None,
+            descriptor_room: None,
             settings: settings.clone(),
         };
-        let mut reply = filter::filter(&request, text).map_err(sentence)?;
+        let mut reply = filter::filter(&request, message).map_err(sentence)?;
         if reply.outcome != Outcome::Offload {
             store::discard();
         } else if let Err(error) = store::publish(tenant, &request.id, &self.settings.bounds()) {
-            reply = filter::failed(&request, text, &error, true).map_err(sentence)?;
+            reply = filter::failed(&request, message, &error, true).map_err(sentence)?;
         }
         Ok(reply.tool_result)
     }
@@ -205,4 +219,10 @@ impl Exchange {
     pub(crate) fn fail(&mut self, reason: &str) -> Option<Bytes> {
         self.asked.take_only().map(|id: Id| error_response(Some(&id), INTERNAL_ERROR, reason))
     }
+}
+
+/// The error in place of a response that cannot be read.
+fn unreadable(id: Option<&Id>, error: &str) -> Decided {
+    let text = format!("cannot read the response of the server: {error}");
+    Decided::Replace(error_response(id, INTERNAL_ERROR, &text))
 }

@@ -11,21 +11,37 @@ use crate::answer::of_parts;
 use crate::bindings::wasi::http::types::Response;
 use crate::bindings::{wit_future, wit_stream};
 use crate::body::{self, SLICE_BYTES, Trailers};
+use crate::long::{LongEvent, Pushed};
 use crate::message::{Decided, Exchange};
 
 /// Number of leading bytes that classify a stream.
 const HEAD_BYTES: usize = 8;
 
-type EventReader = lro_http::EventReader<Memory>;
+/// Bytes of an event that are collected here before another component holds its data.
+pub(crate) const SHORT_BYTES_MAX: usize = 256 << 10;
+
+pub(crate) type EventReader = lro_http::EventReader<Memory>;
 
 /// An event in memory, of at most so many bytes.
-struct Memory {
+pub(crate) struct Memory {
     limit: usize,
     bytes: Vec<u8>,
 }
 
 /// An event is larger than the limit.
-struct TooLarge;
+pub(crate) struct TooLarge;
+
+/// The client is gone, or an event too large.
+enum Ended {
+    Client,
+    TooLarge,
+}
+
+impl From<TooLarge> for Ended {
+    fn from(_: TooLarge) -> Self {
+        Self::TooLarge
+    }
+}
 
 impl Buffer for Memory {
     type Limits = usize;
@@ -56,6 +72,12 @@ impl Buffer for Memory {
 struct Events {
     exchange: Exchange,
     reader: EventReader,
+    /// The event under way, if it is long.
+    long: Option<LongEvent>,
+    /// Bytes of the event under way that the reader has.
+    collected: usize,
+    /// Whether the event under way is of a form in which it is collected, however long.
+    is_collected: bool,
     /// The first bytes, until they show whether this is an event stream.
     head: Option<Vec<u8>>,
     /// Whether events have ids, so that the client can resume the stream.
@@ -73,6 +95,9 @@ pub(crate) fn of(exchange: Exchange, response: Response) -> Response {
     let events = Events {
         reader: EventReader::new(exchange.settings.message_bytes),
         exchange,
+        long: None,
+        collected: 0,
+        is_collected: false,
         head: Some(Vec::new()),
         has_event_id: false,
     };
@@ -97,18 +122,17 @@ impl Events {
                 let reason = "the server declared its response as an event stream, but it is not one";
                 return self.fail(reason, &mut writer).await;
             }
-            let mut events = Vec::new();
-            let read = self.reader.push(&slice, &mut events);
-            slice.clear();
-            for event in events {
-                if !self.event(event, &mut writer).await {
-                    return;
-                }
+            match self.read(&slice, &mut writer).await {
+                Ok(()) => slice.clear(),
+                Err(Ended::Client) => return,
+                Err(Ended::TooLarge) => return self.too_large(&mut writer).await,
             }
-            if read.is_err() {
-                let limit = self.exchange.settings.message_bytes;
-                let reason = format!("the message has more than {limit} bytes: raise the limit `LRO_MESSAGE_BYTES`");
-                return self.fail(&reason, &mut writer).await;
+        }
+        if let Some(long) = self.long.take() {
+            match self.collect(&long, &mut writer).await {
+                Ok(()) => {}
+                Err(Ended::Client) => return,
+                Err(Ended::TooLarge) => return self.too_large(&mut writer).await,
             }
         }
         let reason = match trailers.await {
@@ -116,6 +140,84 @@ impl Events {
             Err(error) => format!("the connection to the server failed: {error}"),
         };
         self.end(&reason, &mut writer).await;
+    }
+
+    /// Reads bytes of the stream, and writes what becomes of the events that end in them.
+    async fn read(&mut self, mut bytes: &[u8], writer: &mut StreamWriter<u8>) -> Result<(), Ended> {
+        while !bytes.is_empty() {
+            let Some(mut long) = self.long.take() else {
+                self.push(bytes, writer).await?;
+                return self.hold().map_err(Ended::from);
+            };
+            let (used, pushed) = long.push(bytes);
+            bytes = bytes.get(used..).unwrap_or_default();
+            match pushed {
+                Pushed::Open if long.size() > self.exchange.settings.message_bytes as u64 => {
+                    return Err(Ended::TooLarge);
+                }
+                Pushed::Open => self.long = Some(long),
+                Pushed::Closed => self.long_event(long, writer).await?,
+                Pushed::Other => self.collect(&long, writer).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives bytes to the reader of events.
+    async fn push(&mut self, bytes: &[u8], writer: &mut StreamWriter<u8>) -> Result<(), Ended> {
+        let mut events = Vec::new();
+        let read = self.reader.push(bytes, &mut events);
+        self.collected += bytes.len();
+        if !events.is_empty() {
+            (self.collected, self.is_collected) = (bytes.len(), false);
+        }
+        for event in events {
+            if !self.event(event, writer).await {
+                return Err(Ended::Client);
+            }
+        }
+        read.map_err(Ended::from)
+    }
+
+    /// Lets another component hold the data of an event that becomes long.
+    fn hold(&mut self) -> Result<(), TooLarge> {
+        if self.is_collected || self.collected <= SHORT_BYTES_MAX {
+            return Ok(());
+        }
+        let Some(open) = self.reader.take_open() else { return Ok(()) };
+        match LongEvent::of(open.bytes) {
+            Ok(long) => self.long = Some(long),
+            Err(open) => {
+                self.is_collected = true;
+                self.reader.push(&open, &mut Vec::new())?;
+            }
+        }
+        self.collected = 0;
+        Ok(())
+    }
+
+    /// Gives an event that was held to the reader of events.
+    async fn collect(&mut self, long: &LongEvent, writer: &mut StreamWriter<u8>) -> Result<(), Ended> {
+        self.is_collected = true;
+        for piece in long.pieces() {
+            self.push(&piece, writer).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a long event, or what replaces it.
+    async fn long_event(&mut self, long: LongEvent, writer: &mut StreamWriter<u8>) -> Result<(), Ended> {
+        let frame = long.frame().filter(|frame| !frame.has_braces_beside());
+        let Some((frame, decided)) = frame.and_then(|frame| Some((frame, self.exchange.decide_held(long.data())?)))
+        else {
+            return self.collect(&long, writer).await;
+        };
+        self.has_event_id |= frame.id().is_some_and(|id| !id.is_empty());
+        let is_there = match decided {
+            Decided::Replace(message) => write(frame.with_data(&message), writer).await,
+            Decided::Pass | Decided::Refuse { .. } => write(long.pieces(), writer).await,
+        };
+        if is_there { Ok(()) } else { Err(Ended::Client) }
     }
 
     /// Whether a stream starts with bytes that some parsers take for a single message.
@@ -181,13 +283,19 @@ impl Events {
         write(pieces, writer).await;
     }
 
+    async fn too_large(self, writer: &mut StreamWriter<u8>) {
+        let limit = self.exchange.settings.message_bytes;
+        let reason = format!("the message has more than {limit} bytes: raise the limit `LRO_MESSAGE_BYTES`");
+        self.fail(&reason, writer).await;
+    }
+
     async fn fail(mut self, reason: &str, writer: &mut StreamWriter<u8>) {
-        write(self.exchange.fail(reason).iter().map(event_of).collect(), writer).await;
+        write(self.exchange.fail(reason).iter().map(event_of), writer).await;
     }
 }
 
 /// Writes pieces. Returns whether the client is still there.
-async fn write(pieces: Vec<Bytes>, writer: &mut StreamWriter<u8>) -> bool {
+async fn write(pieces: impl IntoIterator<Item = Bytes>, writer: &mut StreamWriter<u8>) -> bool {
     for piece in pieces {
         if !body::write(writer, piece.into()).await {
             return false;

@@ -2,11 +2,15 @@
 
 use std::marker::PhantomData;
 
-use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError, PartKind, Written};
+use lro_contract::settings;
+use lro_mcp::{Replacement, ToolResult, Truncation};
+
+use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError, Found, MessageBorrow, Size, Written};
 use crate::bindings::exports::lro::adapter::{files, held, held_v0_1};
 use crate::bindings::exports::lro::filter0_1_0::types as v0_1;
 use crate::bindings::exports::lro::filter0_2_0::types as newest;
 use crate::directory::Directory;
+use crate::messages::Message;
 use crate::result::{Handle, ResultOfCall};
 use crate::{Results, Storage};
 
@@ -14,24 +18,15 @@ use crate::{Results, Storage};
 const READ_BYTES_MAX: u32 = 1 << 20;
 
 impl<S: Storage> held::Guest for Results<S> {
-    fn begin(bounds: Bounds) {
+    fn begin(tool_result: MessageBorrow<'_>, bounds: Bounds) -> Result<Found, String> {
+        let parsed = ResultOfCall::parse(tool_result.get::<Message<S>>().bytes());
         S::with(|state| {
-            state.result = ResultOfCall::default();
             state.directory = Directory::new(bounds);
             state.random = 0;
-        });
-    }
-
-    fn add_part(kind: PartKind, media_type: Option<String>, name: Option<String>, bytes: u64) {
-        S::with(|state| state.result.add_part(kind, media_type, name, bytes));
-    }
-
-    fn append_text(text: String) {
-        S::with(|state| state.result.append(text.as_bytes()));
-    }
-
-    fn append_bytes(bytes: Vec<u8>) {
-        S::with(|state| state.result.append(&bytes));
+            state.result = parsed.map_err(|error| error.to_string())?;
+            let is = |of: fn(&ToolResult) -> bool| state.result.get().is_some_and(of);
+            Ok(Found { is_error: is(ToolResult::is_error), not_for_policy: is(ToolResult::not_for_policy) })
+        })
     }
 
     fn handle() -> newest::ToolResult {
@@ -63,6 +58,33 @@ impl<S: Storage> held::Guest for Results<S> {
     fn discard() {
         S::with(|state| state.directory.discard());
     }
+
+    fn rejected(text: String) -> String {
+        in_place::<S>(|result| result.rejected(&text))
+    }
+
+    fn truncated(limit: Size, suffix: String, warning: String) -> String {
+        let limit = settings::Size {
+            amount: limit.amount,
+            unit: match limit.unit {
+                newest::SizeUnit::Bytes => settings::SizeUnit::Bytes,
+                newest::SizeUnit::Characters => settings::SizeUnit::Characters,
+                newest::SizeUnit::Tokens => settings::SizeUnit::Tokens,
+            },
+        };
+        in_place::<S>(|result| result.truncated(&Truncation { limit, suffix: &suffix, warning: &warning }))
+    }
+
+    fn offloaded(descriptor: String, kept: Vec<bool>) -> String {
+        let replacement = Replacement { descriptor: &descriptor, kept: &kept, ..Replacement::default() };
+        in_place::<S>(|result| result.offloaded(&replacement))
+    }
+}
+
+/// What goes on in place of the message of the call, which is UTF-8.
+fn in_place<S: Storage>(replace: impl FnOnce(&ToolResult) -> Vec<u8>) -> String {
+    let bytes = S::with(|state| state.result.get().map(replace)).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 impl<S: Storage> held_v0_1::Guest for Results<S> {

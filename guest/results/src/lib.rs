@@ -6,7 +6,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `result` | the parts of the result, read in slices |
+//! | `messages` | messages, put together from their pieces |
+//! | `result` | the result in one of them: its parts, read in slices |
 //! | `directory` | the files of a call: names, bounds, digests |
 //! | `filesystem` | `wasi:filesystem` for the policy |
 //! | `streams` | `wasi:io` |
@@ -17,6 +18,7 @@ mod directory;
 mod filesystem;
 mod held;
 mod inert;
+mod messages;
 mod result;
 mod streams;
 

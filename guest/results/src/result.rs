@@ -1,70 +1,42 @@
 //! The parts of the result, read in slices.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use lro_payload::{Part, PartKind, Payload, PayloadReader, ReadError};
+use lro_mcp::{ParseError, ToolResult};
+use lro_payload::{Part, PartKind, PayloadReader, ReadError};
 
 use crate::bindings::exports::lro::filter0_1_0::types as v0_1;
 use crate::bindings::exports::lro::filter0_2_0::types as newest;
 use crate::{Results, Storage};
 
-/// The parts, until the first of them is read.
+/// The result of the call under way, with the reader of its parts.
 #[derive(Default)]
-pub(crate) struct ResultOfCall {
-    parts: Vec<PartOfCall>,
-    reader: Option<PayloadReader>,
-}
-
-struct PartOfCall {
-    kind: newest::PartKind,
-    media_type: Option<String>,
-    name: Option<String>,
-    bytes: Vec<u8>,
-}
+pub(crate) struct ResultOfCall(Option<(ToolResult, PayloadReader)>);
 
 impl ResultOfCall {
-    pub(crate) fn add_part(
-        &mut self,
-        kind: newest::PartKind,
-        media_type: Option<String>,
-        name: Option<String>,
-        bytes: u64,
-    ) {
-        let bytes = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
-        self.parts.push(PartOfCall { kind, media_type, name, bytes });
+    /// Takes a message apart.
+    pub(crate) fn parse(message: Bytes) -> Result<Self, ParseError> {
+        let result = ToolResult::parse(message)?;
+        let reader = PayloadReader::new(result.payload().clone());
+        Ok(Self(Some((result, reader))))
     }
 
-    /// Appends to the last part.
-    pub(crate) fn append(&mut self, bytes: &[u8]) {
-        if let Some(part) = self.parts.last_mut() {
-            part.bytes.extend_from_slice(bytes);
-        }
+    /// The result; `None` when its message was released.
+    pub(crate) fn get(&self) -> Option<&ToolResult> {
+        self.0.as_ref().map(|(result, _)| result)
     }
 
-    fn reader(&mut self) -> &mut PayloadReader {
-        let Self { parts, reader } = self;
-        reader.get_or_insert_with(|| {
-            let parts = std::mem::take(parts).into_iter().map(PartOfCall::into_part).collect();
-            PayloadReader::new(Arc::new(Payload::new(parts)))
-        })
+    /// Releases the message, if the result is of it.
+    pub(crate) fn release(&mut self, message: &Bytes) {
+        self.0.take_if(|(result, _)| result.pass().as_ptr() == message.as_ptr());
     }
-}
 
-impl PartOfCall {
-    fn into_part(self) -> Part {
-        let Self { kind, media_type, name, bytes } = self;
-        let bytes = Bytes::from(bytes);
-        // Every text came as a string.
-        let mut part = match kind {
-            newest::PartKind::Text => Part::checked_text(PartKind::Text, bytes),
-            newest::PartKind::Structured => Part::checked_text(PartKind::Structured, bytes),
-            newest::PartKind::Block => Part::checked_text(PartKind::Block, bytes),
-            newest::PartKind::Meta => Part::checked_text(PartKind::Meta, bytes),
-            newest::PartKind::Binary => Part::binary(bytes),
-        };
-        (part.media_type, part.name) = (media_type, name);
-        part
+    fn parts(&self) -> &[Part] {
+        self.get().map(|result| result.payload().parts()).unwrap_or_default()
+    }
+
+    fn read<T>(&mut self, read: impl FnOnce(&mut PayloadReader) -> Result<T, ReadError>) -> Result<T, ReadError> {
+        let (_, reader) = self.0.as_mut().ok_or(ReadError::NoSuchPart)?;
+        read(reader)
     }
 }
 
@@ -91,16 +63,16 @@ macro_rules! tool_result {
                     let (media_type, name) = ($part.media_type.clone(), $part.name.clone());
                     $version::Part { kind, media_type, name, ..$of_version }
                 };
-                S::with(|state| state.result.reader().payload().parts().iter().map(of_version).collect())
+                S::with(|state| state.result.parts().iter().map(of_version).collect())
             }
 
             fn read_text(&self, part: u32, offset: u64, length: u32) -> Result<String, $version::ReadError> {
-                let read = S::with(|state| state.result.reader().read_text(part, offset, length));
+                let read = S::with(|state| state.result.read(|reader| reader.read_text(part, offset, length)));
                 read.map_err(Into::into)
             }
 
             fn read_bytes(&self, part: u32, offset: u64, length: u32) -> Result<Vec<u8>, $version::ReadError> {
-                let read = S::with(|state| state.result.reader().read_bytes(part, offset, length));
+                let read = S::with(|state| state.result.read(|reader| reader.read_bytes(part, offset, length)));
                 read.map_err(Into::into)
             }
         }

@@ -267,7 +267,7 @@ test("what passes is not touched, and what is no text is refused", async (t) => 
     assert.equal(await (await ask(exact)).text(), exact);
     const response = await ask(Buffer.from('{"content":[{"type":"text","text":"\xff"}]}', "latin1"));
     assert.equal(response.status, 400);
-    assert.deepEqual(await response.json(), { error: "the result is not UTF-8" });
+    assert.deepEqual(await response.json(), { error: "expected a tool result as JSON: not UTF-8 at byte 35" });
 });
 
 test("several calls at once get their own files", async (t) => {

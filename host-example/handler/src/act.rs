@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use lro_host::compose::{ACT, ACT_DIRECTORY, FILTER, NO_TOOLS, READER, STORE_DIRECTORY};
+use lro_host::compose::{ACT, ACT_DIRECTORY, FILTER, MESSAGES, NO_TOOLS, READER, STORE_DIRECTORY};
 use serde_json::{Map, Value, json};
 use wasm_encoder::{
     Alias, CanonicalFunctionSection, CanonicalOption, CodeSection, Component, ComponentAliasSection,
@@ -67,6 +67,7 @@ pub fn act(filter: &[u8], tools: Option<&[u8]>, directory: &Path, settings: &str
     composition.connect(store, filter, PREOPENS)?;
     composition.connect(store, reader, PREOPENS)?;
     composition.connect(constants, act, SETTINGS)?;
+    composition.connect(filter, act, MESSAGES)?;
     composition.connect(filter, act, FILTER)?;
     composition.connect(reader, act, READING)?;
     composition.connect(store, act, STORE)?;

@@ -14,7 +14,7 @@ pub mod act;
 
 pub use act::{TOOLS, act};
 pub use lro_host::compose::FORWARD;
-use lro_host::compose::{FILTER, Files, MIDDLEWARE, READER, STORE_DIRECTORY, STORE_MEMORY};
+use lro_host::compose::{FILTER, Files, MESSAGES, MIDDLEWARE, READER, STORE_DIRECTORY, STORE_MEMORY};
 use wac_graph::types::Package;
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId};
 
@@ -55,6 +55,7 @@ pub fn middleware(filter: &[u8], files: Files, server: Option<&[u8]>) -> Result<
             (store, reader)
         }
     };
+    composition.connect(filter, middleware, MESSAGES)?;
     composition.connect(filter, middleware, FILTER)?;
     composition.connect(store, middleware, STORE)?;
     composition.connect(reader, middleware, READING)?;

@@ -7,7 +7,7 @@
 //!            │                                    policy   of 0.1.0: behind a bridge
 //!            │                                      │ types, wasi:filesystem, …
 //!            │                                      ▼
-//!            └──────────── lro:adapter/files ◄──── results ──► a directory of the host's, or nothing
+//!            └── lro:adapter/messages, files ◄──── results ──► a directory of the host's, or nothing
 //! ```
 //!
 //! Policies go in unchanged. A composed component is a header, then sections; each of its components is a separate section, and
@@ -60,7 +60,9 @@ const RESULTS_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_r
 
 /// What the composed component exports.
 pub const FILTER: &str = "lro:adapter/filter@0.1.0";
-/// What it exports as well: the files of the last call.
+/// What it exports as well: the messages that are given to the filter.
+pub const MESSAGES: &str = "lro:adapter/messages@0.1.0";
+/// And the files of the last call.
 pub const FILES: &str = "lro:adapter/files@0.1.0";
 
 /// The export of a policy, in the newest version of the contract and in the one that needs the bridge.
@@ -260,10 +262,13 @@ fn put_together(results: &[u8], bridge: Option<&[u8]>, policy: &[u8]) -> Result<
     let filter = composition.export_of(adapter, FILTER);
 
     let mut exports = ComponentExportSection::new();
-    exports.export(FILTER, ComponentExportKind::Instance, filter, None);
-    if let Some(files) = instance_of(FILES) {
-        exports.export(FILES, ComponentExportKind::Instance, files, None);
+    // The messages first: the filter is about what they name.
+    for name in [MESSAGES, FILES] {
+        if let Some(instance) = instance_of(name) {
+            exports.export(name, ComponentExportKind::Instance, instance, None);
+        }
     }
+    exports.export(FILTER, ComponentExportKind::Instance, filter, None);
     composition.component.section(&exports);
     Ok(composition.component.finish())
 }

@@ -10,6 +10,7 @@ import { CallError, ReadError } from "./error.js";
 WebAssembly.promising ??= (exported) => exported;
 
 const FILTER = "lro:adapter/filter@0.1.0";
+const MESSAGES = "lro:adapter/messages@0.1.0";
 const FILES = "lro:adapter/files@0.1.0";
 const READING = "lro:adapter/reading@0.1.0";
 
@@ -25,14 +26,16 @@ const OWN_INSTANCES = 32;
 /** Characters of an error message. */
 const MESSAGE_CHARACTERS_MAX = 4096;
 
-/** Most bytes of a file in one piece. */
+/** Most bytes of a message or a file in one piece. */
 const PIECE_BYTES = 1024 ** 2;
+
+/** The functions whose second argument is a message. */
+const OF_MESSAGES = ["filter", "failed", "truncate"];
 
 /**
  * Calls the function `name` of the interface `filter`; returns its answer, and `files`, which `pieces` reads.
  *
- * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is a text,
- * or its UTF-8. `wrote` is called when the policy is asked to write.
+ * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is its UTF-8. `wrote` is called when the policy is asked to write.
  *
  * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` when the call does not end well.
  */
@@ -59,11 +62,12 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
     };
     try {
         const component = instantiate((name) => modules[name], {}, core);
-        const [filter, files] = [component[FILTER], component[FILES]];
-        if (filter === undefined || files === undefined) {
+        const [filter, messages, files] = [component[FILTER], component[MESSAGES], component[FILES]];
+        if (filter === undefined || messages === undefined || files === undefined) {
             throw new CallError("was built by another version of build.js: build it again");
         }
-        return { answer: filter[name](...args), files };
+        const given = OF_MESSAGES.includes(name) ? args.with(1, message(messages, args[1])) : args;
+        return { answer: filter[name](...given), files };
     } catch (error) {
         if (Object.hasOwn(error, "payload")) {
             throw invalid(error.payload);
@@ -95,6 +99,15 @@ export function answered({ instantiate, modules }, limits, name, args, imports) 
         }
         throw failure(error, limits, false, used);
     }
+}
+
+/** A message with these bytes. */
+function message({ Message }, bytes) {
+    const made = new Message(BigInt(bytes.length));
+    for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+        made.append(bytes.subarray(at, at + PIECE_BYTES));
+    }
+    return made;
 }
 
 /** The pieces of a file of an answer, `{ name, bytes }`. */

@@ -34,6 +34,7 @@ COMPOSED = (Path(__file__).with_name("lro_composed.wasm"), Path(__file__).with_n
 """Components composed for policies of the newest version of the contract, and of 0.1; put here by `make packages`."""
 
 EXPORT = "lro:adapter/filter@0.1.0"
+MESSAGES = "lro:adapter/messages@0.1.0"
 POLICY_EXPORT = "lro:filter/lro-filter"
 
 _COMPONENT_SECTION = 4
@@ -44,6 +45,8 @@ _OWN_INSTANCES = 32
 """Core instances of the components around a policy."""
 _OWN_MEMORIES = 3
 """Linear memories of the components around a policy."""
+_PIECE_CHARACTERS = 1 << 20
+"""Characters of a message that are handed over at a time."""
 
 
 @dataclass(frozen=True)
@@ -161,19 +164,27 @@ def read(path: Path) -> bytes:
 
 
 class Component:
-    """The functions of an interface that a component exports. Each call has an instance of its own."""
+    """The functions of an interface that a component exports. Each call has an instance of its own.
+
+    A text given where a function takes a message becomes one, piece by piece.
+    """
 
     def __init__(self, component: wit.Component, interface: str):
         self._component = component
         self._linker = wit.Linker(_ENGINE)
         self._linker.add_wasip2()
-        exported = component.get_export_index(interface)
-        functions = component.type.exports(_ENGINE)[interface].ty.exports(_ENGINE).items()
-        self._functions = {
+        self._functions = self._functions_of(interface)
+        self._messages = self._functions_of(MESSAGES) if MESSAGES in component.type.exports(_ENGINE) else {}
+
+    def _functions_of(self, interface: str) -> dict:
+        """The functions of an interface, each with the codecs of its parameters and of its answer."""
+        exported = self._component.get_export_index(interface)
+        functions = self._component.type.exports(_ENGINE)[interface].ty.exports(_ENGINE).items()
+        return {
             name: (
-                component.get_export_index(name, exported),
+                self._component.get_export_index(name, exported),
                 [codec(type) for _, type in item.ty.params],
-                codec(item.ty.result),
+                codec(item.ty.result) if item.ty.result is not None else None,
             )
             for name, item in functions
             if isinstance(item.ty, wit.FuncType)
@@ -185,8 +196,7 @@ class Component:
         Raises:
             PolicyError: The call did not end well.
         """
-        index, params, answer = self._functions[name]
-        # A long text is in the memory of two components at most.
+        # A long text is in the memory of one component.
         room = 4 * sum(len(argument) for argument in arguments if isinstance(argument, str))
         with _CLOCK.running(), Store(_ENGINE) as store:
             store.set_limits(
@@ -199,10 +209,25 @@ class Component:
             store.set_wasi(wasi)
             store.set_epoch_deadline(math.ceil(limits.wall_time_ms / 1000 / _TICK_SECONDS) + 1)
             try:
-                function = self._linker.instantiate(store, self._component).get_func(store, index)
-                return _call(store, function, params, arguments, answer)
+                instance = self._linker.instantiate(store, self._component)
+                _, params, _ = self._functions[name]
+                given = [
+                    self._message(store, instance, argument) if of.is_handle else argument
+                    for of, argument in zip(params, arguments, strict=True)
+                ]
+                return _call(store, instance, self._functions[name], given)
             except WasmtimeError as error:
                 raise _failure(error, limits) from error
+
+
+    def _message(self, store: Store, instance: wit.Instance, text: str) -> wit.ResourceAny:
+        """A message of an instance with this text."""
+        size = len(text) if text.isascii() else 0
+        message = _call(store, instance, self._messages["[constructor]message"], [size])
+        append = self._messages["[method]message.append-text"]
+        for start in range(0, len(text), _PIECE_CHARACTERS):
+            _call(store, instance, append, [message, text[start : start + _PIECE_CHARACTERS]])
+        return message
 
 
 class Policy:
@@ -297,20 +322,24 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _call(store, function, params, arguments, answer):
+def _call(store: Store, instance: wit.Instance, function: tuple, arguments: list) -> Any:
+    index, params, answer = function
+    exported = instance.get_func(store, index)
     given = (Value * len(params))()
     for of, argument, value in zip(params, arguments, given, strict=True):
         of.lower(argument, value)
     result = Value()
     try:
         error = ffi.wasmtime_component_func_call(
-            ctypes.byref(function._func), store._context(), given, len(params), ctypes.byref(result), 1
+            ctypes.byref(exported._func), store._context(), given, len(params), ctypes.byref(result), int(answer is not None)
         )
     finally:
         for value in given:
             ffi.wasmtime_component_val_delete(ctypes.byref(value))
     if error:
         raise WasmtimeError._from_ptr(error)
+    if answer is None:
+        return None
     try:
         return answer.lift(result)
     finally:

@@ -6,6 +6,7 @@
 | list | `list` |
 | variant, result | `"case"` without a payload, `{"case": payload}` with one |
 | enum, flags | `str`, list of `str` |
+| handle of a resource | `wasmtime.component.ResourceAny` |
 
 wasmtime's own conversion shares a set between all threads; with it, two calls could not run concurrently. This module uses
 its C interface, so it needs the version that `pyproject.toml` names.
@@ -30,6 +31,8 @@ class Codec(NamedTuple):
     """Writes a Python value to a wasmtime value, which then owns its content."""
     lift: Callable[[Any], Any]
     """Copies a wasmtime value to Python."""
+    is_handle: bool = False
+    """Whether the values are handles of a resource."""
 
 
 def codec(type: Any) -> Codec:
@@ -173,6 +176,17 @@ def _flags(type: wit.FlagsType) -> Codec:
     return Codec(lower, lambda value: [_text(value.of.flags.data[index]) for index in range(value.of.flags.size)])
 
 
+def _resource(_: wit.OwnType | wit.BorrowType) -> Codec:
+    def lower(handle, value):
+        value.kind = ffi.WASMTIME_COMPONENT_RESOURCE.value
+        value.of.resource = ffi.wasmtime_component_resource_any_clone(handle.ptr())
+
+    def lift(value):
+        return wit.ResourceAny._from_ptr(ffi.wasmtime_component_resource_any_clone(value.of.resource))
+
+    return Codec(lower, lift, is_handle=True)
+
+
 _CODECS: dict[type, Callable[[Any], Codec]] = {
     wit.Bool: _number(ffi.WASMTIME_COMPONENT_BOOL, "boolean"),
     wit.U8: _number(ffi.WASMTIME_COMPONENT_U8, "u8"),
@@ -187,4 +201,6 @@ _CODECS: dict[type, Callable[[Any], Codec]] = {
     wit.VariantType: _variant,
     wit.ResultType: _result,
     wit.FlagsType: _flags,
+    wit.OwnType: _resource,
+    wit.BorrowType: _resource,
 }
