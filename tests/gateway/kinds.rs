@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::savings::{Reading, savings};
 use crate::servers::{Gateway, Server, excel, filesystem, git, memory, motherduck, ripgrep, sqlite};
 use crate::support::{driver, installed, path_text, python};
 use crate::wire::{Wire, call, shake_hands};
@@ -73,6 +74,7 @@ struct Row {
     tokens: u64,
     answers: Vec<Answer>,
     failures: Vec<String>,
+    reading: Reading,
 }
 
 /// Bytes that answer a question.
@@ -90,6 +92,7 @@ fn every_kind_of_result_is_answered_in_one_call() {
     println!("{}", table(&rows));
     let failures: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
     assert!(failures.is_empty(), "{} questions failed:\n{}", failures.len(), failures.join("\n"));
+    savings(rows.into_iter().map(|row| row.reading).collect());
 }
 
 /// The rows as a table, and their sums. A `-` is a question that `grep` cannot answer.
@@ -98,7 +101,7 @@ fn table(rows: &[Row]) -> String {
         "| kind | bytes | descriptor tokens | calls | bytes to answer | calls of grep | bytes of grep |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for Row { kind, bytes, tokens, answers, failures } in rows {
+    for Row { kind, bytes, tokens, answers, failures, .. } in rows {
         let wrong = if failures.is_empty() { "" } else { " (wrong)" };
         let extract: Vec<String> = answers.iter().map(|answer| answer.extract.to_string()).collect();
         let grep: Vec<String> =
@@ -132,14 +135,20 @@ fn measured(kind: &Kind) -> Row {
     let gateway = Gateway::new(&flags);
     let mut wire = gateway.wire(&server);
     let reply = result_of(&mut wire, &server, &tool);
+    let text = reply["content"][0]["text"].as_str().unwrap_or_default();
     let mut row = Row {
         kind: kind.kind.clone(),
         bytes: direct.to_string().len(),
         tokens: 0,
         answers: Vec::new(),
         failures: Vec::new(),
+        reading: Reading {
+            kind: kind.kind.clone(),
+            result: blocks.join("\n"),
+            descriptor: text.to_owned(),
+            answers: Vec::new(),
+        },
     };
-    let text = reply["content"][0]["text"].as_str().unwrap_or_default();
     let descriptor: Value = serde_json::from_str(text).unwrap_or_default();
     let Some(handle) = descriptor["handle"].as_str() else {
         row.failures.push(format!("{}: not offloaded, {} bytes", kind.kind, row.bytes));
@@ -165,6 +174,7 @@ fn measured(kind: &Kind) -> Row {
             }
             bytes
         });
+        row.reading.answers.push(answer["content"][0]["text"].as_str().unwrap_or_default().to_owned());
         row.answers.push(Answer { extract: answer.to_string().len(), grep });
     }
     row

@@ -43,6 +43,7 @@ mod real;
 mod registries;
 mod replies;
 mod resources;
+mod savings;
 mod schemas;
 mod scripted;
 mod served;
