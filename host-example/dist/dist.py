@@ -230,12 +230,17 @@ def debian(stage, program, shared, platform, output):
     share, documents = stage / "usr/share", stage / "usr/share/doc" / NAME
     copy(program, stage / "usr/bin/lro", 0o755)
     for page in sorted((shared / "man").iterdir()):
-        write(share / "man/man1" / f"{page.name}.gz", zipped(page.read_bytes()))
+        write(share / "man/man1" / f"{page.name}.gz", zipped(page.read_bytes(), 9))
     completions(shared, share, "vendor-completions")
     copy(HERE / "copyright", documents / "copyright")
-    write(documents / "changelog.gz", zipped((ROOT / "CHANGELOG.md").read_bytes()))
+    write(documents / "changelog.gz", zipped((ROOT / "CHANGELOG.md").read_bytes(), 9))
+    # With a dash, 0.2.0-rc.1 would be a later one than 0.2.0.
+    version = f"{VERSION.replace('-', '~')}-1"
+    day = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(EPOCH))
+    entry = filled(HERE / "changelog", version=version, day=day)
+    write(documents / "changelog.Debian.gz", zipped(entry.encode(), 9))
     kibibytes = sum(path.stat().st_size // 1024 + 1 for path in files(stage))
-    control = filled(HERE / "control", version=VERSION, architecture=platform.debian, kibibytes=kibibytes)
+    control = filled(HERE / "control", version=version, architecture=platform.debian, kibibytes=kibibytes)
     write(stage / "DEBIAN/control", control.encode())
     sums = [f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(stage)}\n" for path in files(stage / "usr")]
     write(stage / "DEBIAN/md5sums", "".join(sums).encode())
@@ -365,8 +370,8 @@ def tarred(folder, folders=()):
     return buffer.getvalue()
 
 
-def zipped(content):
-    return gzip.compress(content, LEVEL, mtime=0)
+def zipped(content, level=None):
+    return gzip.compress(content, level or LEVEL, mtime=0)
 
 
 def add_to_zip(file, name, content, mode):
