@@ -16,7 +16,6 @@ mod crowd;
 mod documents;
 mod downloads;
 mod faults;
-mod filtered;
 mod generations;
 mod headers;
 mod http;
