@@ -1,7 +1,7 @@
 //! `POST /filter`: one tool result, filtered for whoever called the tool: another gateway, or a program in any language.
 //!
 //! The request is `{"tool", "arguments"?, "result", "session"?}`, where `result` is that of `tools/call`. The response is
-//! `{"outcome", "handle"?, "result"}`. The session, an address or the tenant's token, and its limits are those of the MCP endpoint.
+//! `{"outcome", "handle"?, "result"}`. Tokens, shares and limits are those of the MCP endpoint.
 
 use std::str;
 use std::sync::Arc;
