@@ -73,6 +73,11 @@ limits: ready ## What every known client gets of every kind of result: the table
 	@sh tests/tools/clients/limits.sh $(TARGET)
 	@$(CARGO) test --locked --release $(TESTED) --test gateway limits:: -- --nocapture
 
+.PHONY: agents
+agents: ready ## Run the hooks in the real agents, with a model of a few lines on this machine; downloads 400 MB
+	@sh tests/tools/set-up.sh $(TARGET)/test-data agents
+	@sh tests/tools/agents/agents.sh $(TARGET)
+
 .PHONY: packages
 packages: component build ## Put the components into the packages for Python, Node and edge runtimes
 	@sh tests/tools/packages.sh $(TARGET)

@@ -2,6 +2,7 @@
 # Installs the packages the tests use, for their data and as MCP servers and clients: set-up.sh TARGET_DIR
 # or what the benchmarks measure against:                                            set-up.sh TARGET_DIR bench
 # or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
+# or agents, whose hooks are run:                                                     set-up.sh TARGET_DIR agents
 # or packages of clients, for what they say of themselves:                           set-up.sh TARGET_DIR clients
 # or what the sources are checked with:                                              set-up.sh TARGET_DIR lint
 # or what builds for other platforms:                                                set-up.sh TARGET_DIR platforms
@@ -54,16 +55,21 @@ CLIENT_PYTHON_PACKAGES="langchain-mcp-adapters==0.3.2 openai-agents==0.24.0"
 [ -z "$platform" ] || CLIENT_NPM_PACKAGES="$CLIENT_NPM_PACKAGES opencode-$platform@1.18.33:bin/opencode \
 @openai/codex@0.169.0-$platform:vendor/$machine-unknown-linux-musl/bin/codex @anthropic-ai/claude-code-$platform@2.1.197:claude"
 
+# Agents, each with its program.
+AGENT_NPM_PACKAGES="@google/gemini-cli@0.61.0:bundle"
+[ -z "$platform" ] || AGENT_NPM_PACKAGES="$AGENT_NPM_PACKAGES @anthropic-ai/claude-code-$platform@2.1.331:claude \
+@openai/codex@0.169.0-$platform:vendor @github/copilot-$platform@1.0.102:copilot opencode-$platform@1.18.33:bin/opencode"
+
 # The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package, as does rg.
 [ -z "$platform" ] || MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-$platform@22.23.3 @vscode/ripgrep-$platform@1.18.0"
 
 usage() {
-    echo "usage: set-up.sh TARGET_DIR [bench | clients | lint | platforms | runtimes]" >&2
+    echo "usage: set-up.sh TARGET_DIR [agents | bench | clients | lint | platforms | runtimes]" >&2
     exit 2
 }
 
 case "$#${2+ $2}" in
-    1 | "2 bench" | "2 clients" | "2 lint" | "2 platforms" | "2 runtimes") ;;
+    1 | "2 agents" | "2 bench" | "2 clients" | "2 lint" | "2 platforms" | "2 runtimes") ;;
     *) usage ;;
 esac
 mkdir -p "$1"
@@ -156,6 +162,9 @@ if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
     install_python venv data "$PYTHON_PACKAGES"
     install_crate mcp-proxy "$BENCH_CRATE"
+elif [ "${2-}" = agents ]; then
+    require_tools node:nodejs npm:npm
+    unpack_npm agents "$AGENT_NPM_PACKAGES"
 elif [ "${2-}" = clients ]; then
     require_tools node:nodejs npm:npm python3:python3
     install_python venv-clients clients "$CLIENT_PYTHON_PACKAGES"

@@ -151,10 +151,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
     let list = json!({ "tools": tools });
     let listed = stage.exchange("tools/list", &json!({}), &list);
     let texts = |hello: &Value, list: &Value| format!("{}{}", text(&hello["instructions"]), list["tools"]);
-    let lists = Change {
-        before: Seen::of(&texts(&server.hello, &list), None),
-        after: Seen::of(&texts(&about, &listed), None),
-    };
+    let lists =
+        Change { before: Seen::of(&texts(&server.hello, &list), None), after: Seen::of(&texts(&about, &listed), None) };
     let mut pairs = arguments.arguments.iter();
     let calls = arguments.call.iter().map(|tool| (tool.as_str(), pairs.next().map_or("{}", String::as_str)));
     let calls = calls.map(|(tool, arguments)| stage.call(&server, tool, arguments)).collect();
@@ -209,13 +207,8 @@ impl Stage<'_> {
 
     /// Calls a tool once.
     fn call(&mut self, server: &Server, tool: &str, arguments: &str) -> Call {
-        let mut call = Call {
-            tool: tool.to_owned(),
-            arguments: arguments.to_owned(),
-            error: None,
-            change: None,
-            reply: None,
-        };
+        let mut call =
+            Call { tool: tool.to_owned(), arguments: arguments.to_owned(), error: None, change: None, reply: None };
         let answer = job::finish(server.call(tool, arguments));
         let result = answer.and_then(|answer| result_of(&answer));
         let result = match result {
@@ -304,7 +297,9 @@ impl Diagnosis {
         let mut text = format!("server  {} {}\n", text(&server["name"]), text(&server["version"]));
         let known = match client.known_as {
             Some(known) => known,
-            None if client.name == ANY_CLIENT => "without limits of its own; --client names one that `lro clients` lists",
+            None if client.name == ANY_CLIENT => {
+                "without limits of its own; --client names one that `lro clients` lists"
+            }
             None => "not known; `lro clients` lists those that are",
         };
         text += &format!("client  {}: {known}\n\n", client.name);

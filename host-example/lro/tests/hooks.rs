@@ -1,5 +1,5 @@
 //! `lro hook` and `lro setup --hooks`, as agents and their users run them.
-#![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in helpers of tests too, a failure is to end the test")]
 
 mod support;
 

@@ -12,6 +12,8 @@ import { model } from "./model.mjs";
 
 const { LRO, TEST_DATA } = env;
 const AGENTS = join(TEST_DATA, "agents");
+const platform = { x64: "linux-x64", arm64: "linux-arm64" }[process.arch];
+const machine = { x64: "x86_64", arm64: "aarch64" }[process.arch];
 const LINES = 60_000;
 const server = join(TEST_DATA, "mcp/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
 
@@ -24,7 +26,7 @@ const write = (path, value) => {
 const agents = {
     claude: {
         run: (home, url) => ({
-            command: [join(AGENTS, "claude"), "-p", "go", "--dangerously-skip-permissions", "--mcp-config", join(home, "mcp.json")],
+            command: [join(AGENTS, `claude-code-${platform}/claude`), "-p", "go", "--dangerously-skip-permissions", "--mcp-config", join(home, "mcp.json")],
             env: {
                 ANTHROPIC_BASE_URL: url,
                 ANTHROPIC_API_KEY: "none",
@@ -43,7 +45,7 @@ const agents = {
     codex: {
         run: (home, url) => ({
             command: [
-                join(AGENTS, "codex"), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+                join(AGENTS, `codex/vendor/${machine}-unknown-linux-musl/bin/codex`), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
                 "--dangerously-bypass-hook-trust", "-c", `model_providers.local.base_url="${url}/v1"`, "go",
             ],
             env: { CODEX_HOME: join(home, ".codex"), LOCAL_KEY: "none" },
@@ -61,7 +63,7 @@ const agents = {
     },
     copilot: {
         run: (home, url) => ({
-            command: [join(AGENTS, "copilot"), "-p", "go", "--allow-all"],
+            command: [join(AGENTS, `copilot-${platform}/copilot`), "-p", "go", "--allow-all"],
             env: {
                 COPILOT_OFFLINE: "true",
                 COPILOT_AUTO_UPDATE: "false",
@@ -93,7 +95,7 @@ const agents = {
     },
     opencode: {
         run: (home, url) => ({
-            command: [join(AGENTS, "opencode"), "run", "go"],
+            command: [join(AGENTS, `opencode-${platform}/bin/opencode`), "run", "go"],
             env: { MODEL_URL: `${url}/v1`, OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_MODELS_FETCH: "1" },
         }),
         configure: (home, { command, args }) =>

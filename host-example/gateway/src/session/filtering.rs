@@ -13,7 +13,8 @@ use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
 use crate::session::{
-    Call, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse, shape,
+    Call, QUERY_BYTES_MAX, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse,
+    shape,
 };
 use crate::settings::{DecisionMode, DescriptorLevel, ImageMode, PolicySettings, SchemaStrategy, Sees};
 use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
@@ -47,6 +48,27 @@ impl Session {
         self.rules.metrics.unreadable();
         tracing::warn!(%error, "cannot read the response of the server");
         if self.rules.audits() { message.clone() } else { refusal() }
+    }
+
+    /// Filters the result of a call that this gateway has not seen. Returns the reply, and its outcome if a policy decided.
+    ///
+    /// # Errors
+    /// The reply is larger than the settings allow, in every form.
+    pub(crate) async fn filter_result(
+        &self,
+        tool: String,
+        arguments: Option<String>,
+        result: &ToolResult,
+    ) -> Result<(Bytes, Option<Outcome>), &'static str> {
+        let query = arguments.filter(|arguments| arguments.len() <= QUERY_BYTES_MAX);
+        let tool = ToolCall { name: tool, query, ..ToolCall::default() };
+        let call = Call::new(RequestKind::Tool(tool), self.client(), Arc::clone(&self.usage));
+        let (reply, outcome) = self.filtered_reply(result, &call).await;
+        let is_filtered = !result.not_for_policy() && !self.rules.audits();
+        if is_filtered && self.is_too_large(&reply, &self.reader(&call)) {
+            return Err(ceiling::TOO_LARGE);
+        }
+        Ok((reply, outcome))
     }
 
     /// Filters a message about a task, whose result is at `path`, and returns its replacement.

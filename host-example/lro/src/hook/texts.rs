@@ -49,7 +49,9 @@ fn find<'a>(value: &'a str, key: &str, depth: usize, found: &mut Vec<&'a str>) {
             }
         }
         Some(b'[') => {
-            elements(value).unwrap_or_default().into_iter().for_each(|part| find(part, key, depth - 1, found))
+            for part in elements(value).unwrap_or_default() {
+                find(part, key, depth - 1, found);
+            }
         }
         _ => {}
     }

@@ -35,6 +35,7 @@ impl Home {
 }
 
 /// What a command printed on standard error.
+#[allow(dead_code, reason = "not every suite reads it")]
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }

@@ -12,6 +12,7 @@
 
 mod bridge;
 mod download;
+mod filter;
 mod forwarding;
 mod legacy;
 mod modern;
@@ -220,6 +221,9 @@ impl HttpFace {
         let (parts, body) = request.into_parts();
         if !is_endpoint {
             caller.hold(permit);
+            if parts.uri.path() == filter::PATH {
+                return self.filter(&holder, &parts, body).await;
+            }
             return match &self.server {
                 Backend::Http(proxy) => proxy.document(&parts).await,
                 Backend::Command(_) => Err(Refusal::NotFound),
