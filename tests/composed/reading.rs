@@ -94,7 +94,8 @@ impl Desk {
             let offload = self.store.find(TENANT, handle.parse::<Ulid>().unwrap()).unwrap();
             milliseconds(offload.expires())
         };
-        let offload = |handle: &String| reading::Offload { handle: handle.clone(), expires: expires(handle), intact: false };
+        let offload =
+            |handle: &String| reading::Offload { handle: handle.clone(), expires: expires(handle), intact: false };
         Caller {
             tenant: TENANT.to_owned(),
             offloads: handles.iter().map(offload).collect(),

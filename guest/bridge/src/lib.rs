@@ -19,7 +19,7 @@ mod bindings {
 use bindings::exports::lro::filter0_2_0::lro_filter::{
     Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict,
 };
-use bindings::lro::adapter::held_v0_1::handle;
+use bindings::lro::adapter::held_v01::handle;
 use bindings::lro::filter0_1_0::lro_filter;
 
 lro_contract::conversions_v0_1!(crate::bindings::lro::filter0_2_0::types, crate::bindings::lro::filter0_1_0::types);

@@ -6,7 +6,7 @@ use lro_contract::settings;
 use lro_mcp::{Replacement, ToolResult, Truncation};
 
 use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError, Found, MessageBorrow, Size, Written};
-use crate::bindings::exports::lro::adapter::{files, held, held_v0_1};
+use crate::bindings::exports::lro::adapter::{files, held, held_v01};
 use crate::bindings::exports::lro::filter0_1_0::types as v0_1;
 use crate::bindings::exports::lro::filter0_2_0::types as newest;
 use crate::directory::Directory;
@@ -87,7 +87,7 @@ fn in_place<S: Storage>(replace: impl FnOnce(&ToolResult) -> Vec<u8>) -> String 
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-impl<S: Storage> held_v0_1::Guest for Results<S> {
+impl<S: Storage> held_v01::Guest for Results<S> {
     fn handle() -> v0_1::ToolResult {
         v0_1::ToolResult::new(Handle::<S>(PhantomData))
     }
