@@ -145,7 +145,9 @@ fn directory(store: Result<Store, lro_host::store::StoreError>) -> Check {
     const CHECK: &str = "store";
     let store = match store {
         Ok(store) => store,
-        Err(error) => return Check::fails(CHECK, &error.into(), "choose a private directory with --dir or MCP_LRO_DIR"),
+        Err(error) => {
+            return Check::fails(CHECK, &error.into(), "choose a private directory with --dir or MCP_LRO_DIR");
+        }
     };
     let root = store.root();
     let found = |kind: &str| format!("{} is private, on {kind}", root.display());
@@ -186,11 +188,15 @@ fn pool() -> Check {
         return Check::fails(CHECK, &error.into(), "this processor or system cannot run compiled WebAssembly");
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    let size =
+        status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix("kB")?.trim().parse().ok());
     match size.unwrap_or(0_u64) {
         size if size >= POOL_KILOBYTES_MIN => {
             let terabytes = size as f64 / f64::from(1 << 30);
-            Check::ok(CHECK, format!("{CONCURRENT_CALLS_MAX} instances are mapped, {terabytes:.1} TiB of address space"))
+            Check::ok(
+                CHECK,
+                format!("{CONCURRENT_CALLS_MAX} instances are mapped, {terabytes:.1} TiB of address space"),
+            )
         }
         _ => Check::weaker(
             CHECK,
@@ -205,16 +211,18 @@ fn policy(config: &Config) -> Check {
     const CHECK: &str = "policy";
     let begun = Instant::now();
     match offloaded(config) {
-        Ok(name) => {
-            Check::ok(CHECK, format!("{name} runs in the sandbox; the first result took {} ms", begun.elapsed().as_millis()))
-        }
+        Ok(name) => Check::ok(
+            CHECK,
+            format!("{name} runs in the sandbox; the first result took {} ms", begun.elapsed().as_millis()),
+        ),
         Err(error) => Check::fails(CHECK, &error, "`lro policy check FILE` says what is wrong with a policy"),
     }
 }
 
 fn offloaded(config: &Config) -> anyhow::Result<String> {
     let policy = host::policy(config, &config.gateway.tenant)?;
-    let name = if policy.is_default() { "the built-in policy".to_owned() } else { format!("policy {}", policy.digest()) };
+    let name =
+        if policy.is_default() { "the built-in policy".to_owned() } else { format!("policy {}", policy.digest()) };
     let directory = TempDir::new().context("cannot create a temporary directory")?;
     let store = Store::open(StoreConfig { fsync: false, ..StoreConfig::new(directory.path().join("store")) });
     let filter = host::filter(config, policy, store)?;
@@ -273,7 +281,8 @@ fn isolation(config: &Config) -> Check {
 fn memory() -> Option<Check> {
     const CHECK: &str = "memory";
     let read = |path: &str| fs::read_to_string(path).ok();
-    let kilobytes = |line: &str| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
+    let kilobytes =
+        |line: &str| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
     let machine = read("/proc/meminfo")?.lines().find_map(kilobytes)?.saturating_mul(1 << 10);
     let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
     let group = number("/sys/fs/cgroup/memory.max");
@@ -282,7 +291,11 @@ fn memory() -> Option<Check> {
     let found = format!("{} MiB are left", left >> 20);
     Some(match left {
         MEMORY_BYTES_MIN.. => Check::ok(CHECK, found),
-        _ => Check::weaker(CHECK, found, "large results may fail: give the process more memory, or lower gateway.memory-bytes"),
+        _ => Check::weaker(
+            CHECK,
+            found,
+            "large results may fail: give the process more memory, or lower gateway.memory-bytes",
+        ),
     })
 }
 

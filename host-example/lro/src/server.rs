@@ -60,18 +60,16 @@ impl Server {
         let (own, other) = UnixStream::pair().context("cannot connect to the server")?;
         let reader = own.try_clone().context("cannot connect to the server")?;
         let limits = Arc::clone(&gateway.rules().limits);
-        let shared =
-            Arc::new(Shared {
-                stream: own,
-                turn: Mutex::default(),
-                waiting: Mutex::new(Some(HashMap::new())),
-                stray: Mutex::default(),
-            });
+        let shared = Arc::new(Shared {
+            stream: own,
+            turn: Mutex::default(),
+            waiting: Mutex::new(Some(HashMap::new())),
+            stray: Mutex::default(),
+        });
         let reading = Arc::clone(&shared);
         thread::Builder::new().spawn(move || reading.read(reader, limits))?;
         let gateway = thread::Builder::new().spawn(move || gateway.serve(other))?;
-        let mut server =
-            Self { hello: Value::Null, shared, timeout, count: AtomicU64::new(0), gateway: Some(gateway) };
+        let mut server = Self { hello: Value::Null, shared, timeout, count: AtomicU64::new(0), gateway: Some(gateway) };
         let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}).to_string();
         match server.result("initialize", &hello).await {
             Ok(hello) => server.hello = hello,
@@ -177,7 +175,8 @@ impl Shared {
     /// Why there is no answer.
     fn silence(&self, timeout: Option<Duration>) -> String {
         let stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let stray = stray.map(|line| format!("; it wrote a line to its standard output that is no MCP message: {line}"));
+        let stray =
+            stray.map(|line| format!("; it wrote a line to its standard output that is no MCP message: {line}"));
         let stray = stray.unwrap_or_default();
         match timeout.filter(|_| self.waiting().is_some()) {
             Some(timeout) => format!("no answer within {} s{stray}", timeout.as_secs()),
