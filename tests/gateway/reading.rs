@@ -96,7 +96,8 @@ fn refused(wire: &mut Wire, tool: &str, arguments: Value) -> String {
 }
 
 fn count(wire: &mut Wire, file: &str) -> Value {
-    ask(wire, "lro_extract", json!({"file": file, "section": "records", "count": true}))["structuredContent"]["results"][0]["count"]
+    ask(wire, "lro_extract", json!({"file": file, "section": "records", "count": true}))["structuredContent"]["results"]
+        [0]["count"]
         .take()
 }
 
