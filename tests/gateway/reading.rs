@@ -96,7 +96,9 @@ fn refused(wire: &mut Wire, tool: &str, arguments: Value) -> String {
 }
 
 fn count(wire: &mut Wire, file: &str) -> Value {
-    ask(wire, "lro_extract", json!({"file": file, "section": "records", "count": true}))["structuredContent"]["count"].take()
+    ask(wire, "lro_extract", json!({"file": file, "section": "records", "count": true}))["structuredContent"]["results"]
+        [0]["count"]
+        .take()
 }
 
 fn listed(result: &Value) -> Vec<&str> {
@@ -114,7 +116,10 @@ fn assert_answers(client: &mut Connection) {
     };
     let list = asked("lro_files", json!({}));
     assert_eq!(listed(&list), ["invoice.pdf", "notes.md", "orders.csv", "small.json", "logs/app.log"], "{name:?}");
-    let sums = asked("lro_extract", json!({"file": "orders.csv", "group": {"by": "amount", "aggregates": "count"}, "section": "records", "limit": 1}));
+    let sums = asked(
+        "lro_extract",
+        json!({"file": "orders.csv", "group": {"by": "amount", "aggregates": "count"}, "section": "records", "limit": 1}),
+    );
     assert_eq!(sums["structuredContent"]["results"], json!([{"amount": 0, "count": 429}]), "{name:?}");
     let sql = asked("lro_extract", json!({"file": "orders.csv", "sql": "SELECT max(id) AS last FROM records"}));
     assert_eq!(sql["structuredContent"]["results"], json!([{"last": ROWS - 1}]), "{name:?}");
@@ -163,7 +168,7 @@ fn without_paths_offloads_are_read() {
         assert_eq!(client.tools(), ["lro_extract", "lro_read"]);
         let question = json!({"handle": handle, "section": "records", "where": "amount = 6", "count": true});
         let answer = client.call(&json!({"name": "lro_extract", "arguments": question}));
-        assert_eq!(answer["structuredContent"]["count"], 428, "{answer}");
+        assert_eq!(answer["structuredContent"]["results"][0]["count"], 428, "{answer}");
         let page = client.outcome("read", &json!({"uri": format!("lro://{handle}/records?limit=2")}));
         assert!(page["contents"][0]["text"].as_str().unwrap().lines().count() == 2, "{page}");
     }
@@ -198,13 +203,22 @@ fn nothing_else_on_the_disk_can_be_reached() {
     assert_eq!(served.offloads(), 0);
     let list = ask(&mut wire, "lro_files", json!({}));
     let names = listed(&list);
-    assert!(names.contains(&"inside.log") && !names.iter().any(|name| name.contains("link") || name.starts_with('.')), "{names:?}");
+    assert!(
+        names.contains(&"inside.log") && !names.iter().any(|name| name.contains("link") || name.starts_with('.')),
+        "{names:?}"
+    );
     // By an absolute path, and by a link that stays inside.
     for path in [path_text(&root.join("logs/app.log")), "inside.log".to_owned()] {
-        assert_eq!(ask(&mut wire, "lro_extract", json!({"file": path, "search": "FATAL"}))["structuredContent"]["total"], 1);
+        assert_eq!(
+            ask(&mut wire, "lro_extract", json!({"file": path, "search": "FATAL"}))["structuredContent"]["total"],
+            1
+        );
     }
     let mut hidden = served.wire(&["--hidden", &path_text(root)]);
-    assert_eq!(first_text(&ask(&mut hidden, "lro_read", json!({"file": ".env"}))).lines().next(), Some("TOKEN=hunter2"));
+    assert_eq!(
+        first_text(&ask(&mut hidden, "lro_read", json!({"file": ".env"}))).lines().next(),
+        Some("TOKEN=hunter2")
+    );
 }
 
 // The offloads of other tenants lie in the store, whatever is served.
@@ -252,6 +266,7 @@ fn several_paths_are_named_as_they_are_given() {
     let (logs, table) = (path_text(&root.join("logs")), path_text(&root.join("orders.csv")));
     let mut wire = served.wire(&[&logs, &table]);
     assert_eq!(listed(&ask(&mut wire, "lro_files", json!({}))), [table.clone(), format!("{logs}/app.log")]);
+    assert_eq!(listed(&ask(&mut wire, "lro_files", json!({"path": "."}))).len(), 2);
     assert_eq!(count(&mut wire, &table), ROWS);
     assert!(refused(&mut wire, "lro_read", json!({"file": path_text(&root.join("notes.md"))})).contains("not beneath"));
     let mut one = served.wire(&[&table]);
@@ -294,7 +309,12 @@ fn clients_that_ask_at_once_share_an_offload() {
     let listening = served.listen();
     let answers: Vec<Value> = std::thread::scope(|scope| {
         let question = || json!({"file": "orders.csv", "section": "records", "count": true});
-        let ask = |id| scope.spawn({ let url = &listening.url; move || ask_modern(url, id, "lro_extract", question()) });
+        let ask = |id| {
+            scope.spawn({
+                let url = &listening.url;
+                move || ask_modern(url, id, "lro_extract", question())
+            })
+        };
         let asked: Vec<_> = (0..8).map(ask).collect();
         asked.into_iter().map(|thread| thread.join().unwrap()).collect()
     });

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::clients::name_and_version;
 use crate::collect::{object, url};
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Terminal};
 
 use crate::server::{REVISION, Server};
 use crate::truncate::sizes;
@@ -33,6 +33,14 @@ Exit codes:
   0  the server answers
   1  it does not start, or is no MCP server, or does not answer in time, or a call fails
   2  usage or configuration";
+
+/// What to do about a command that is not a server.
+const ADVICE_COMMAND: &str = "what the server says stands above. Run the command by hand: it must wait for input, and write nothing but \
+    messages to standard output; a program that is not in PATH needs its path, a slow one --timeout";
+
+/// What to do about a URL without a server.
+const ADVICE_URL: &str = "the URL must be the endpoint of a server for Streamable HTTP, with the tokens that it wants in \
+    `gateway.headers`; a slow one needs --timeout";
 
 /// The client whose model is asked for, if none is named: as most clients do, it shows all of a result.
 const ANY_CLIENT: &str = "any-client";
@@ -123,7 +131,11 @@ struct Seen {
     client: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    if arguments.arguments.len() > arguments.call.len() {
+        terminal.error("more --arguments than --call: each stands behind its tool");
+        return Ok(Exit::Usage);
+    }
     let (name, version) = name_and_version(&arguments.client);
     let mut forwarding = config.clone();
     forwarding.enabled = false;
@@ -135,8 +147,15 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
     })?;
     let timeout = Duration::from_secs(arguments.timeout);
     let client = json!({"name": name, "version": if version.is_empty() { "0" } else { version }});
-    let server = job::finish(Server::start_as(gateway, &client, Some(timeout)))
-        .with_context(|| format!("{} is of no use to an MCP client", server_name(arguments)))?;
+    let started = job::finish(Server::start_as(gateway, &client, Some(timeout)));
+    let server = match started {
+        Ok(server) => server,
+        Err(error) => {
+            terminal.error(&format!("cannot use {} as an MCP server: {error:#}", server_name(arguments)));
+            terminal.hint(if arguments.upstream.is_some() { ADVICE_URL } else { ADVICE_COMMAND });
+            return Ok(Exit::Error);
+        }
+    };
     let profile = config.for_client(name, version);
     // Nothing is kept.
     let directory = TempDir::new().context("cannot create a temporary directory")?;
@@ -311,7 +330,7 @@ impl Diagnosis {
         text += &format!("  tools and instructions     {}\n", lists.before.text());
         text += &format!("  the same with the gateway  {}\n", lists.after.text());
         for Call { tool, arguments, error, change, reply } in calls {
-            text += &format!("\n{tool} {arguments}\n");
+            text += &format!("\n{tool} {}\n", beginning(arguments));
             if let Some(error) = error {
                 text += &format!("  error    {error}\n");
             }

@@ -193,7 +193,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
             let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
             serve::run(arguments, &config, Box::new(load), terminal)
         }
-        Command::Doctor(arguments) => doctor::run(arguments, &config),
+        Command::Doctor(arguments) => doctor::run(arguments, &config, terminal),
         Command::Status(arguments) => status::run(arguments, &config),
         Command::Audit(arguments) => audit::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
@@ -218,6 +218,10 @@ fn log(arguments: &Arguments, terminal: &Terminal) {
         // That a file is offloaded is what it is for.
         Command::Serve(_) => {
             Targets::new().with_default(LevelFilter::WARN).with_target("lro_host::filter", LevelFilter::ERROR)
+        }
+        // What the server says on its standard error.
+        Command::Doctor(_) => {
+            Targets::new().with_default(LevelFilter::ERROR).with_target("lro_transport::diagnostics", LevelFilter::WARN)
         }
         _ => Targets::new().with_default(LevelFilter::ERROR),
     };

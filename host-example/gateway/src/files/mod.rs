@@ -143,12 +143,7 @@ struct FileState {
 
 impl FileState {
     fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            changed: metadata.modified().ok(),
-        }
+        Self { device: metadata.dev(), inode: metadata.ino(), bytes: metadata.len(), changed: metadata.modified().ok() }
     }
 }
 

@@ -55,7 +55,8 @@ impl Files {
         // What changed meanwhile is written again when it is next asked about.
         if is_stable {
             let kept = keep(&entry, offloaded.offload.id());
-            let _ = kept.inspect_err(|error| tracing::warn!(%error, "the file will be written again: cannot keep its handle"));
+            let _ = kept
+                .inspect_err(|error| tracing::warn!(%error, "the file will be written again: cannot keep its handle"));
         }
         self.prune(session, store);
         Ok(offloaded.offload)
@@ -73,8 +74,7 @@ impl Files {
         let place = (&file.place.root.paths[1], &file.place.path, file.state);
         let policy = session.rules.filter.slot.current().map(|version| version.policy.digest().to_string());
         let documents = session.rules.config.gateway_tool(FILES_TOOL).documents;
-        let state =
-            format!("{:?}", (env!("CARGO_PKG_VERSION"), session.tenant(), place, policy, settings, documents));
+        let state = format!("{:?}", (env!("CARGO_PKG_VERSION"), session.tenant(), place, policy, settings, documents));
         Sha256::digest(state).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 

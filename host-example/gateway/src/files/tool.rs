@@ -91,6 +91,8 @@ pub(crate) fn answer(files: &Files, session: &Session, arguments: &str, bytes_ma
 /// A list, or the descriptor of a file, as JSON.
 fn described(files: &Files, session: &Session, arguments: &Arguments, bytes_max: u32) -> Result<String, FileError> {
     let Arguments { path, contains } = arguments;
+    // Models name the top in these ways, too.
+    let path = path.as_ref().filter(|path| !["", ".", "./"].contains(&path.as_str()));
     if let Some(path) = path {
         match files.offload(session, path) {
             Ok(offload) => return Ok(descriptor(&offload)),
@@ -98,11 +100,9 @@ fn described(files: &Files, session: &Session, arguments: &Arguments, bytes_max:
             Err(error) => return Err(error),
         }
     }
-    let listing = files.list(session, path.as_deref(), contains.as_deref(), bytes_max)?;
-    serde_json::to_string(&listing).map_err(|error| FileError::Refused {
-        path: path.clone().unwrap_or_default(),
-        reason: error.to_string(),
-    })
+    let listing = files.list(session, path.map(String::as_str), contains.as_deref(), bytes_max)?;
+    serde_json::to_string(&listing)
+        .map_err(|error| FileError::Refused { path: path.cloned().unwrap_or_default(), reason: error.to_string() })
 }
 
 /// The descriptor as the policy wrote it.
@@ -129,12 +129,15 @@ pub(crate) fn with_handles(files: &Files, session: &Session, arguments: &str) ->
 
 /// Replaces a file by its handle. Returns whether there is one.
 fn replace(files: &Files, session: &Session, members: &mut Members) -> Result<bool, String> {
-    let text = |members: &Members, name: &str| -> Option<String> { serde_json::from_str(members.get(name)?.get()).ok() };
+    let text =
+        |members: &Members, name: &str| -> Option<String> { serde_json::from_str(members.get(name)?.get()).ok() };
     let file = match (text(members, FILE), text(members, HANDLE)) {
         (Some(_), Some(_)) => return Err(format!("both `{FILE}` and `{HANDLE}` are given: give one of them")),
         (Some(file), None) => file,
         (None, Some(handle)) if handle.parse::<Ulid>().is_err() && files.place(&handle).is_ok() => handle,
-        (None, _) if members.contains_key(FILE) => return Err(format!("`{FILE}` is not a text: give the path of a file")),
+        (None, _) if members.contains_key(FILE) => {
+            return Err(format!("`{FILE}` is not a text: give the path of a file"));
+        }
         (None, _) => return Ok(false),
     };
     let handle = files.offload(session, &file).map_err(|error| error.to_string())?.id().to_string();

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::json::{notification, read, request, text, with_members, with_params, without_result_members};
-use super::{LEGACY_REVISION, LEGACY_REVISIONS, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id};
+use super::{
+    LEGACY_REVISION, LEGACY_REVISIONS, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id,
+};
 
 /// How often the state of a task is asked for while a client waits for its result, unless the server says so, and at most.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -56,19 +56,19 @@ impl<R: Receive + 'static> NoServer<R> {
 fn answer(request: &Message, instructions: Option<&str>) -> Option<Bytes> {
     let id: Id = request.id()?;
     let method = request.method();
-    let mut about = json!({
-        "capabilities": {},
-        "serverInfo": { "name": NAME, "title": "lro-filter", "version": env!("CARGO_PKG_VERSION") },
-    });
+    let info = json!({ "name": NAME, "title": "lro-filter", "version": env!("CARGO_PKG_VERSION") });
+    let mut about = json!({ "capabilities": {} });
     if let Some(instructions) = instructions {
         about["instructions"] = instructions.into();
     }
     let result = match method.as_deref() {
         Some(method::INITIALIZE) => {
             about["protocolVersion"] = revision(request).into();
+            about["serverInfo"] = info;
             about
         }
         Some(method::DISCOVER) => {
+            about["_meta"] = json!({ "io.modelcontextprotocol/serverInfo": info });
             about["resultType"] = "complete".into();
             about["supportedVersions"] = json!([MODERN_REVISION]);
             about["ttlMs"] = 0.into();

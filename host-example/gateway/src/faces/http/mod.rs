@@ -113,7 +113,9 @@ impl Server {
         };
         let _ = rules.downloads.set(format!("{base}{}", download::PATH));
         let server = match upstream {
-            Upstream::Command(_) | Upstream::None => Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), upstream))),
+            Upstream::Command(_) | Upstream::None => {
+                Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), upstream)))
+            }
             Upstream::Http(endpoint) => Backend::Http(Arc::new(Proxy::new(Arc::clone(rules), endpoint))),
         };
         let connections = connections::limit(settings.connections);
