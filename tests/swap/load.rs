@@ -1,5 +1,6 @@
 //! What is checked before a policy takes over, and what is refused.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -265,6 +266,18 @@ fn compiling_is_bounded() {
     assert!(matches!(load(&component(), &compiling(absent, limits)), Err(LoadError::Compile(_))));
     let answer = load(&component(), &LoadOptions { bytes_max: 1000, ..LoadOptions::default() });
     assert!(matches!(answer, Err(LoadError::TooLarge { limit: 1000, .. })), "{answer:?}");
+}
+
+// As under an emulator of another processor: the child cannot run there, and the policy is compiled all the same.
+#[test]
+fn a_compiler_that_the_system_does_not_execute_is_replaced_by_a_thread() {
+    let root = TempDir::new().unwrap();
+    let foreign = root.path().join("lro");
+    fs::write(&foreign, b"neither a program nor a script of this machine\0\x01\x02").unwrap();
+    fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).unwrap();
+    let place = CompilePlace::Child { program: foreign, arguments: vec!["compile".into()] };
+    let policy = load(&version(6), &compiling(place, CompileLimits::default())).unwrap();
+    assert_eq!(answers(&filter(policy.into(), root.path())), signature(6));
 }
 
 // A component that keeps the compiler busy keeps no other tenant's calls waiting.

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use lro_gateway::settings::Config;
 use lro_gateway::{Control, Gateway, GatewayError, counts_fuel, parts};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -176,5 +176,18 @@ pub(crate) fn make_undumpable(config: &Config) -> anyhow::Result<()> {
     if counts_fuel(config) {
         parts::sandbox(true)?;
     }
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot make the process undumpable")
+    forbid_dumps().context("cannot make the process undumpable")
+}
+
+#[cfg(target_os = "linux")]
+fn forbid_dumps() -> std::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Does nothing: other systems let a process of the same user trace this one only by their own rules, see SECURITY.md.
+#[cfg(not(target_os = "linux"))]
+fn forbid_dumps() -> std::io::Result<()> {
+    Ok(())
 }

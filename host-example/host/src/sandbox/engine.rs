@@ -100,7 +100,7 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// Creates an engine with a pool of instances for [`CONCURRENT_CALLS_MAX`] calls, which reserves 1.2 TiB of address
+    /// Creates an engine with a pool of instances for [`CONCURRENT_CALLS_MAX`] calls, which reserves 1.1 TiB of address
     /// space. Where there is less, calls are fewer, or map new memory each, which is logged. Starts a thread that advances
     /// the epoch; it ends with the last clone and the last policy.
     ///

@@ -1,5 +1,6 @@
 //! How many calls have room in the address space, and how they use it.
 
+use rustix::process::{Resource, getrlimit};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::engine::{CONCURRENT_CALLS_MAX, HOST_STACK_BYTES, STACK_BYTES_MAX};
@@ -51,7 +52,7 @@ const CALLS_MIN: u32 = MEMORIES_MAX;
 pub enum Addressing {
     /// Four GiB of address space are reserved for every memory, so that the processor reports what is out of bounds.
     Guarded,
-    /// The code checks each access, for systems with little address space. Writing records takes about twice as long.
+    /// The code checks each access, for systems with little address space.
     Checked,
 }
 
@@ -145,13 +146,6 @@ fn stack_bytes() -> u64 {
 }
 
 /// Address space that this process may have, in bytes; `None` if there is no limit of its own.
-#[cfg(unix)]
 pub(super) fn address_space() -> Option<u64> {
-    rustix::process::getrlimit(rustix::process::Resource::As).current
-}
-
-/// Address space that this process may have, in bytes: the system has no such limit.
-#[cfg(not(unix))]
-pub(super) fn address_space() -> Option<u64> {
-    None
+    getrlimit(Resource::As).current
 }

@@ -3,14 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, canonicalize};
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::error::failed;
@@ -48,7 +47,7 @@ pub(super) fn bytes_on_disk(length: u64, stat_blocks: u64) -> u64 {
 /// An open directory, and its path for error messages.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    descriptor: OwnedFd,
+    descriptor: File,
     pub(crate) path: PathBuf,
 }
 
@@ -84,7 +83,7 @@ impl Directory {
     pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = fs::openat(CWD, &path, flags, Mode::empty()).map_err(failed("open", &path))?;
-        Ok(Self { descriptor, path })
+        Ok(Self { descriptor: descriptor.into(), path })
     }
 
     /// Whether the path still refers to this directory.
@@ -95,7 +94,7 @@ impl Directory {
 
     /// Returns the descriptor.
     pub(super) fn into_file(self) -> File {
-        self.descriptor.into()
+        self.descriptor
     }
 
     /// Opens a subdirectory.
@@ -104,7 +103,7 @@ impl Directory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = fs::openat(&self.descriptor, name.as_ref(), flags, Mode::empty());
         let descriptor = opened.map_err(failed("open", &path))?;
-        Ok(Self { descriptor, path })
+        Ok(Self { descriptor: descriptor.into(), path })
     }
 
     /// Creates a private subdirectory, whatever the umask. `Ok(None)` if the name exists.
@@ -261,7 +260,7 @@ impl Directory {
 
     /// Syncs the entries of this directory to disk.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        retry_on_intr(|| fs::fsync(self.descriptor.as_fd())).map_err(failed("synchronize", &self.path))
+        self.descriptor.sync_all().map_err(failed("synchronize", &self.path))
     }
 }
 

@@ -1,10 +1,4 @@
-//! Starts servers isolated: with hidden directories and files, or as another user.
-//!
-//! The embedding program provides a single-threaded launcher, which calls [`enter`] and then executes the server. It
-//! creates a mount namespace; without root, also a user namespace that contains only this user. An empty directory is
-//! mounted over each hidden directory, and `/dev/null` over each hidden file. The server cannot undo that: it gets no
-//! capability to do so, not even through programs that it runs (`no_new_privs`), and mounts that a namespace inherits
-//! are locked.
+//! Isolation by namespaces and capabilities.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -33,7 +27,8 @@ use rustix::thread::{
     set_thread_res_uid, unshare_unsafe,
 };
 
-use super::Launch;
+use super::{Isolation, ServerUser};
+use crate::Launch;
 
 /// Maximum time to start a server; no step of it waits.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,29 +50,6 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// How a server is isolated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Isolation {
-    /// The launcher, a program that calls [`enter`].
-    pub program: PathBuf,
-    /// Its first arguments. `--hide PATH` for each of `hidden`, `--user UID:GID`, `--` and the command of the server
-    /// are appended.
-    pub arguments: Vec<OsString>,
-    /// Absolute paths of directories and files to hide. Missing ones are ignored.
-    pub hidden: Vec<PathBuf>,
-    /// User of the server. `None`: that of this process. Requires root.
-    pub user: Option<ServerUser>,
-}
-
-/// A user and a group, the only one of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerUser {
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-}
-
 impl Isolation {
     /// Tests the isolation with a process that exits at once.
     ///
@@ -94,7 +66,7 @@ impl Isolation {
 
     /// Starts a server that reads from `input`; `prepare` sets up the rest of the command. The launcher reports over a
     /// socket, its standard input, which closes when it executes the server.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         &self,
         launch: &Launch,
         input: &PipeReader,
