@@ -207,7 +207,9 @@ fn messages_are_held_beside_each_other() {
     let second = instance.message_of(0, small.as_bytes().chunks(9));
     assert_eq!(instance.filter_message(&request("{}"), second).unwrap().outcome, Outcome::Pass);
     assert_eq!(instance.filter_message(&request("{}"), first).unwrap().outcome, Outcome::Offload);
+    let gone = instance.number(second);
     instance.release(second);
+    assert!(matches!(instance.filter_number(&request("{}"), gone), Err(Error::ToolResult(_))));
     let again = instance.failed_message(&request("{}"), first, "the disk is full", true);
     assert_eq!(again.outcome, Outcome::Truncate);
 }

@@ -137,7 +137,16 @@ impl Instance {
         message.resource_drop(&mut self.store).unwrap();
     }
 
+    pub(crate) fn number(&mut self, message: ResourceAny) -> u32 {
+        self.composed.lro_adapter_messages().message().call_number(&mut self.store, message).unwrap()
+    }
+
     pub(crate) fn filter_message(&mut self, request: &Request, message: ResourceAny) -> Result<Reply, Error> {
+        let number = self.number(message);
+        self.filter_number(request, number)
+    }
+
+    pub(crate) fn filter_number(&mut self, request: &Request, message: u32) -> Result<Reply, Error> {
         self.composed.lro_adapter_filter().call_filter(&mut self.store, request, message).unwrap()
     }
 
@@ -155,6 +164,7 @@ impl Instance {
         reason: &str,
         wrote: bool,
     ) -> Reply {
+        let message = self.number(message);
         let filter = self.composed.lro_adapter_filter();
         filter.call_failed(&mut self.store, request, message, reason, wrote).unwrap().unwrap()
     }
@@ -166,6 +176,7 @@ impl Instance {
 
     pub(crate) fn truncate(&mut self, settings: &str, result: &str, warning: &str) -> Result<String, Error> {
         let message = self.message(result);
+        let message = self.number(message);
         self.composed.lro_adapter_filter().call_truncate(&mut self.store, settings, message, warning).unwrap()
     }
 

@@ -77,7 +77,7 @@ fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterErro
     };
     let message = Message::new(result.len() as u64);
     message.append_text(result);
-    let reply = filter::filter(&request, &message)?;
+    let reply = filter::filter(&request, message.number())?;
     if reply.outcome != Outcome::Offload {
         store::discard();
         return Ok(reply);
@@ -86,7 +86,7 @@ fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterErro
     let bounds = Bounds { oldest, bytes: KEPT_BYTES_MAX, offloads: KEPT_OFFLOADS_MAX };
     match store::publish(TENANT, &request.id, &bounds) {
         Ok(()) => Ok(reply),
-        Err(reason) => filter::failed(&request, &message, &reason, true),
+        Err(reason) => filter::failed(&request, message.number(), &reason, true),
     }
 }
 

@@ -4,7 +4,6 @@ use crate::bindings::exports::lro::adapter::filter::{
     Abilities, Error, File, Limit, Outcome, Reply, Request, SizeUnit,
 };
 use crate::bindings::lro::adapter::held::{self, Bounds, CloseError, Found};
-use crate::bindings::lro::adapter::messages::Message;
 use crate::bindings::lro::filter0_2_0::lro_filter::{inspect_result, write_sections};
 use crate::bindings::lro::filter0_2_0::types::{self, Plan, PlannedPart, PolicyError, Verdict};
 use crate::convert::check_plan;
@@ -23,7 +22,7 @@ struct Failure {
     wrote: bool,
 }
 
-pub(crate) fn filter(request: &Request, tool_result: &Message) -> Result<Reply, Error> {
+pub(crate) fn filter(request: &Request, tool_result: u32) -> Result<Reply, Error> {
     let settings = Settings::parse(&request.settings)?;
     let id: Ulid = request.id.parse().map_err(|error| Error::Id(format!("`{}`: {error}", request.id)))?;
     let found = begin(tool_result, &settings)?;
@@ -33,21 +32,21 @@ pub(crate) fn filter(request: &Request, tool_result: &Message) -> Result<Reply, 
     decide(request, &settings, id, found.is_error).or_else(|failure| Ok(after(&settings, &failure)))
 }
 
-pub(crate) fn failed(request: &Request, tool_result: &Message, reason: &str, wrote: bool) -> Result<Reply, Error> {
+pub(crate) fn failed(request: &Request, tool_result: u32, reason: &str, wrote: bool) -> Result<Reply, Error> {
     let settings = Settings::parse(&request.settings)?;
     begin(tool_result, &settings)?;
     let error = one_line(reason, LOG_BYTES_DEFAULT);
     Ok(after(&settings, &Failure { error, wrote }))
 }
 
-pub(crate) fn truncate(settings: &str, tool_result: &Message, warning: &str) -> Result<String, Error> {
+pub(crate) fn truncate(settings: &str, tool_result: u32, warning: &str) -> Result<String, Error> {
     let settings = Settings::parse(settings)?;
     begin(tool_result, &settings)?;
     Ok(truncated(&settings.policy, warning))
 }
 
 /// Begins a call with a message.
-fn begin(tool_result: &Message, settings: &Settings) -> Result<Found, Error> {
+fn begin(tool_result: u32, settings: &Settings) -> Result<Found, Error> {
     let bounds = Bounds {
         written_bytes: settings.bounds.written_bytes,
         files: settings.bounds.files,

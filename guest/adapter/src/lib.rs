@@ -28,7 +28,6 @@ mod bindings {
 }
 
 use bindings::exports::lro::adapter::filter::{Error, Guest, Reply, Request, SizeUnit as Unit};
-use bindings::lro::adapter::messages::Message;
 use lro_payload::SizeUnit;
 use settings::Settings;
 
@@ -49,15 +48,15 @@ impl Guest for Adapter {
         Settings::parse(&settings).map(drop)
     }
 
-    fn filter(request: Request, tool_result: &Message) -> Result<Reply, Error> {
+    fn filter(request: Request, tool_result: u32) -> Result<Reply, Error> {
         filter::filter(&request, tool_result)
     }
 
-    fn failed(request: Request, tool_result: &Message, reason: String, wrote: bool) -> Result<Reply, Error> {
+    fn failed(request: Request, tool_result: u32, reason: String, wrote: bool) -> Result<Reply, Error> {
         filter::failed(&request, tool_result, &reason, wrote)
     }
 
-    fn truncate(settings: String, tool_result: &Message, warning: String) -> Result<String, Error> {
+    fn truncate(settings: String, tool_result: u32, warning: String) -> Result<String, Error> {
         filter::truncate(&settings, tool_result, &warning)
     }
 

@@ -206,11 +206,11 @@ impl Exchange {
             descriptor_room: None,
             settings: settings.clone(),
         };
-        let mut reply = filter::filter(&request, message).map_err(sentence)?;
+        let mut reply = filter::filter(&request, message.number()).map_err(sentence)?;
         if reply.outcome != Outcome::Offload {
             store::discard();
         } else if let Err(error) = store::publish(tenant, &request.id, &self.settings.bounds()) {
-            reply = filter::failed(&request, message, &error, true).map_err(sentence)?;
+            reply = filter::failed(&request, message.number(), &error, true).map_err(sentence)?;
         }
         Ok(reply.tool_result)
     }

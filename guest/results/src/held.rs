@@ -5,12 +5,11 @@ use std::marker::PhantomData;
 use lro_contract::settings;
 use lro_mcp::{Replacement, ToolResult, Truncation};
 
-use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError, Found, MessageBorrow, Size, Written};
+use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError, Found, Size, Written};
 use crate::bindings::exports::lro::adapter::{files, held, held_v01};
 use crate::bindings::exports::lro::filter0_1_0::types as v0_1;
 use crate::bindings::exports::lro::filter0_2_0::types as newest;
 use crate::directory::Directory;
-use crate::messages::Message;
 use crate::result::{Handle, ResultOfCall};
 use crate::{Results, Storage};
 
@@ -18,12 +17,13 @@ use crate::{Results, Storage};
 const READ_BYTES_MAX: u32 = 1 << 20;
 
 impl<S: Storage> held::Guest for Results<S> {
-    fn begin(tool_result: MessageBorrow<'_>, bounds: Bounds) -> Result<Found, String> {
-        let parsed = ResultOfCall::parse(tool_result.get::<Message<S>>().bytes());
+    fn begin(tool_result: u32, bounds: Bounds) -> Result<Found, String> {
         S::with(|state| {
             state.directory = Directory::new(bounds);
             state.random = 0;
-            state.result = parsed.map_err(|error| error.to_string())?;
+            let message =
+                state.messages.get(tool_result).ok_or_else(|| format!("there is no message {tool_result}"))?;
+            state.result = ResultOfCall::parse(message).map_err(|error| error.to_string())?;
             let is = |of: fn(&ToolResult) -> bool| state.result.get().is_some_and(of);
             Ok(Found { is_error: is(ToolResult::is_error), not_for_policy: is(ToolResult::not_for_policy) })
         })

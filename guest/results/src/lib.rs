@@ -38,6 +38,7 @@ use std::marker::PhantomData;
 
 pub use bindings::exports::wasi::filesystem::types::ErrorCode;
 use directory::Directory;
+use messages::Messages;
 use result::ResultOfCall;
 
 /// Where the files of a policy are. Names are plain file names; sizes and positions are in bytes.
@@ -72,6 +73,7 @@ pub trait Storage: Default + 'static {
 
 /// The call under way.
 pub struct State<S: Storage> {
+    messages: Messages,
     result: ResultOfCall,
     directory: Directory<S>,
     /// Random numbers given so far.
@@ -80,7 +82,12 @@ pub struct State<S: Storage> {
 
 impl<S: Storage> Default for State<S> {
     fn default() -> Self {
-        Self { result: ResultOfCall::default(), directory: Directory::default(), random: 0 }
+        Self {
+            messages: Messages::default(),
+            result: ResultOfCall::default(),
+            directory: Directory::default(),
+            random: 0,
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Messages, put together from their pieces.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::mem;
 
 use bytes::Bytes;
 use lro_mcp::Kind;
 
 use crate::bindings::exports::lro::adapter::messages;
-use crate::{Results, Storage};
+use crate::{Results, State, Storage};
 
 /// Most bytes of one read.
 const READ_BYTES_MAX: u32 = 1 << 20;
@@ -15,36 +16,55 @@ const READ_BYTES_MAX: u32 = 1 << 20;
 /// Least room for further pieces of a message whose size nobody knew.
 const ROOM_BYTES_MIN: usize = 256 << 10;
 
-/// A message of a host's. What was taken from it for a call is released with it.
-pub struct Message<S: Storage> {
-    content: RefCell<Content>,
-    /// Whether its size was known from the beginning.
-    is_sized: bool,
-    storage: PhantomData<S>,
+/// The messages that hosts hold, by their numbers.
+#[derive(Default)]
+pub(crate) struct Messages {
+    held: BTreeMap<u32, Content>,
+    last: u32,
 }
 
 enum Content {
-    Incomplete(Vec<u8>),
+    Incomplete {
+        bytes: Vec<u8>,
+        /// Whether the size was known from the beginning.
+        is_sized: bool,
+    },
     Complete(Bytes),
 }
 
-impl<S: Storage> Message<S> {
-    /// The whole message, which shares its bytes.
-    pub(crate) fn bytes(&self) -> Bytes {
-        let content = &mut *self.content.borrow_mut();
+/// A message of a host's. A call that is about it lets go of it with this.
+pub struct Message<S: Storage> {
+    number: u32,
+    storage: PhantomData<S>,
+}
+
+impl Messages {
+    /// The message with this number, complete.
+    pub(crate) fn get(&mut self, number: u32) -> Option<Bytes> {
+        let content = self.held.get_mut(&number)?;
         let bytes = match content {
-            Content::Incomplete(bytes) => Bytes::from(std::mem::take(bytes)),
-            Content::Complete(bytes) => std::mem::take(bytes),
+            Content::Incomplete { bytes, .. } => Bytes::from(mem::take(bytes)),
+            Content::Complete(bytes) => mem::take(bytes),
         };
         *content = Content::Complete(bytes.clone());
-        bytes
+        Some(bytes)
     }
 
-    fn add(&self, piece: Vec<u8>) {
-        let content = &mut *self.content.borrow_mut();
-        let mut bytes = match content {
-            Content::Incomplete(bytes) => std::mem::take(bytes),
-            Content::Complete(bytes) => std::mem::take(bytes).into(),
+    fn add(&mut self, size: u64) -> u32 {
+        let bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        // Numbers come again after four billion messages.
+        while self.held.contains_key(&self.last) {
+            self.last = self.last.wrapping_add(1);
+        }
+        self.held.insert(self.last, Content::Incomplete { bytes, is_sized: size > 0 });
+        self.last
+    }
+
+    fn append(&mut self, number: u32, piece: Vec<u8>) {
+        let Some(content) = self.held.get_mut(&number) else { return };
+        let (mut bytes, is_sized) = match content {
+            Content::Incomplete { bytes, is_sized } => (mem::take(bytes), *is_sized),
+            Content::Complete(bytes) => (mem::take(bytes).into(), true),
         };
         let length = piece.len();
         if bytes.capacity() - bytes.len() < length {
@@ -52,10 +72,10 @@ impl<S: Storage> Message<S> {
         }
         bytes.extend_from_slice(&piece);
         drop(piece);
-        if !self.is_sized && bytes.capacity() - bytes.len() < length {
+        if !is_sized && bytes.capacity() - bytes.len() < length {
             make_room(&mut bytes, length);
         }
-        *content = Content::Incomplete(bytes);
+        *content = Content::Incomplete { bytes, is_sized };
     }
 }
 
@@ -69,10 +89,20 @@ fn make_room(bytes: &mut Vec<u8>, length: usize) {
     bytes.reserve_exact(room);
 }
 
+impl<S: Storage> Message<S> {
+    fn bytes(&self) -> Bytes {
+        S::with(|state| state.messages.get(self.number)).unwrap_or_default()
+    }
+}
+
 impl<S: Storage> Drop for Message<S> {
     fn drop(&mut self) {
-        let bytes = self.bytes();
-        S::with(|state| state.result.release(&bytes));
+        S::with(|State { messages, result, .. }| {
+            if let Some(bytes) = messages.get(self.number) {
+                result.release(&bytes);
+            }
+            messages.held.remove(&self.number);
+        });
     }
 }
 
@@ -82,20 +112,27 @@ impl<S: Storage> messages::Guest for Results<S> {
 
 impl<S: Storage> messages::GuestMessage for Message<S> {
     fn new(bytes: u64) -> Self {
-        let room = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
-        Self { content: RefCell::new(Content::Incomplete(room)), is_sized: bytes > 0, storage: PhantomData }
+        Self { number: S::with(|state| state.messages.add(bytes)), storage: PhantomData }
+    }
+
+    fn number(&self) -> u32 {
+        self.number
     }
 
     fn append(&self, bytes: Vec<u8>) {
-        self.add(bytes);
+        S::with(|state| state.messages.append(self.number, bytes));
     }
 
     fn append_text(&self, text: String) {
-        self.add(text.into_bytes());
+        S::with(|state| state.messages.append(self.number, text.into_bytes()));
     }
 
     fn size(&self) -> u64 {
-        self.bytes().len() as u64
+        S::with(|state| match state.messages.held.get(&self.number) {
+            Some(Content::Incomplete { bytes, .. }) => bytes.len() as u64,
+            Some(Content::Complete(bytes)) => bytes.len() as u64,
+            None => 0,
+        })
     }
 
     fn read(&self, offset: u64, length: u32) -> Vec<u8> {

@@ -262,13 +262,12 @@ fn put_together(results: &[u8], bridge: Option<&[u8]>, policy: &[u8]) -> Result<
     let filter = composition.export_of(adapter, FILTER);
 
     let mut exports = ComponentExportSection::new();
-    // The messages first: the filter is about what they name.
+    exports.export(FILTER, ComponentExportKind::Instance, filter, None);
     for name in [MESSAGES, FILES] {
         if let Some(instance) = instance_of(name) {
             exports.export(name, ComponentExportKind::Instance, instance, None);
         }
     }
-    exports.export(FILTER, ComponentExportKind::Instance, filter, None);
     composition.component.section(&exports);
     Ok(composition.component.finish())
 }

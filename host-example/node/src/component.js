@@ -66,7 +66,7 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
         if (filter === undefined || messages === undefined || files === undefined) {
             throw new CallError("was built by another version of build.js: build it again");
         }
-        const given = OF_MESSAGES.includes(name) ? args.with(1, message(messages, args[1])) : args;
+        const given = OF_MESSAGES.includes(name) ? args.with(1, message(messages, args[1]).number()) : args;
         return { answer: filter[name](...given), files };
     } catch (error) {
         if (Object.hasOwn(error, "payload")) {

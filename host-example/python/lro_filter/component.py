@@ -163,10 +163,14 @@ def read(path: Path) -> bytes:
         raise ComponentError(f"cannot read {path}: {error.strerror}{hint}") from error
 
 
+class Message(str):
+    """A text that a component gets as a message."""
+
+
 class Component:
     """The functions of an interface that a component exports. Each call has an instance of its own.
 
-    A text given where a function takes a message becomes one, piece by piece.
+    A `Message` among the arguments is handed over piece by piece.
     """
 
     def __init__(self, component: wit.Component, interface: str):
@@ -210,24 +214,23 @@ class Component:
             store.set_epoch_deadline(math.ceil(limits.wall_time_ms / 1000 / _TICK_SECONDS) + 1)
             try:
                 instance = self._linker.instantiate(store, self._component)
-                _, params, _ = self._functions[name]
                 given = [
-                    self._message(store, instance, argument) if of.is_handle else argument
-                    for of, argument in zip(params, arguments, strict=True)
+                    self._number(store, instance, argument) if isinstance(argument, Message) else argument
+                    for argument in arguments
                 ]
-                return _call(store, instance, self._functions[name], given)
+                return _call(store, instance, self._functions[name], *given)
             except WasmtimeError as error:
                 raise _failure(error, limits) from error
 
 
-    def _message(self, store: Store, instance: wit.Instance, text: str) -> wit.ResourceAny:
-        """A message of an instance with this text."""
+    def _number(self, store: Store, instance: wit.Instance, text: Message) -> int:
+        """The number of a message of an instance, with this text. It is there as long as the store."""
         size = len(text) if text.isascii() else 0
-        message = _call(store, instance, self._messages["[constructor]message"], [size])
+        message = _call(store, instance, self._messages["[constructor]message"], size)
         append = self._messages["[method]message.append-text"]
         for start in range(0, len(text), _PIECE_CHARACTERS):
-            _call(store, instance, append, [message, text[start : start + _PIECE_CHARACTERS]])
-        return message
+            _call(store, instance, append, message, text[start : start + _PIECE_CHARACTERS])
+        return _call(store, instance, self._messages["[method]message.number"], message)
 
 
 class Policy:
@@ -245,11 +248,11 @@ class Policy:
             PolicyError: The call did not end well: `failed` has the reply.
             SettingsError, ResultError: The request is invalid.
         """
-        return self._call("filter", limits, directory, request, result)
+        return self._call("filter", limits, directory, request, Message(result))
 
     def failed(self, request: dict, result: str, reason: str, wrote: bool) -> dict:
         """The reply to a result that could not be filtered."""
-        return self._call("failed", Limits(), None, request, result, reason, wrote)
+        return self._call("failed", Limits(), None, request, Message(result), reason, wrote)
 
     def check(self, settings: str) -> None:
         """Checks settings, a JSON object.
@@ -322,7 +325,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _call(store: Store, instance: wit.Instance, function: tuple, arguments: list) -> Any:
+def _call(store: Store, instance: wit.Instance, function: tuple, *arguments: Any) -> Any:
     index, params, answer = function
     exported = instance.get_func(store, index)
     given = (Value * len(params))()

@@ -31,8 +31,6 @@ class Codec(NamedTuple):
     """Writes a Python value to a wasmtime value, which then owns its content."""
     lift: Callable[[Any], Any]
     """Copies a wasmtime value to Python."""
-    is_handle: bool = False
-    """Whether the values are handles of a resource."""
 
 
 def codec(type: Any) -> Codec:
@@ -184,7 +182,7 @@ def _resource(_: wit.OwnType | wit.BorrowType) -> Codec:
     def lift(value):
         return wit.ResourceAny._from_ptr(ffi.wasmtime_component_resource_any_clone(value.of.resource))
 
-    return Codec(lower, lift, is_handle=True)
+    return Codec(lower, lift)
 
 
 _CODECS: dict[type, Callable[[Any], Codec]] = {
