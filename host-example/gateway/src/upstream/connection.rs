@@ -21,7 +21,7 @@ const HTTP_THREADS: usize = 2;
 pub(crate) enum Connection<R> {
     Child(Link<R>),
     Remote(Remote<R>),
-    None(NoServer<R>),
+    None(Box<NoServer<R>>),
 }
 
 /// What a connection needs.
@@ -50,7 +50,7 @@ impl<R: Receive + 'static> Connection<R> {
     pub(crate) fn new(prepared: Prepared, session: Arc<Session>, receiver: Weak<R>, translator: Translator) -> Self {
         match prepared {
             Prepared::Child(launch) => Self::Child(Link::new(launch, session, receiver, translator)),
-            Prepared::None => Self::None(NoServer::new(session, receiver, translator)),
+            Prepared::None => Self::None(Box::new(NoServer::new(session, receiver, translator))),
             Prepared::Remote(endpoint, runtime) => {
                 Self::Remote(Remote::new(runtime, endpoint, session, receiver, translator))
             }
