@@ -1,5 +1,5 @@
 //! `lro doctor` and `lro self-check`, and what `lro` says to people who start it first.
-#![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in helpers of tests too, a failure is to end the test")]
 
 mod support;
 
