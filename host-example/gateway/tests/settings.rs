@@ -504,6 +504,7 @@ fn bad_values_of_the_gateway_are_errors() {
         ("sessions = 0", "`gateway.sessions` = `0`"),
         ("connections = 0", "`gateway.connections` = `0`"),
         ("metrics-connections = 0", "`gateway.metrics-connections` = `0`"),
+        ("history-days = 0", "`gateway.history-days` = `0`"),
         ("streams = 0", "`gateway.streams` = `0`"),
         ("memory-bytes = 0", "`gateway.memory-bytes` = `0`"),
         ("header-timeout-ms = 0", "`gateway.header-timeout-ms` = `0`"),

@@ -16,6 +16,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use lro_gateway::settings::{AfterFailure, ClientProfile, Config, DecisionMode, FailureMode, PolicySettings, Size};
+use lro_gateway::{ToolDay, history};
 use lro_host::faults;
 use lro_host::filter::{Filter, Outcome, Request, Truncation};
 use lro_host::mcp::{self, ToolResult};
@@ -183,7 +184,20 @@ impl<'a> Filtering<'a> {
         let is_error = result.is_error();
         let request = Request { settings: Arc::new(settings), is_error, ..self.request.clone() };
         let outcome = self.outcome(&request, &result);
-        (!matches!(outcome, Outcome::Pass)).then(|| mcp::answer(&result, &outcome))
+        if matches!(outcome, Outcome::Pass) {
+            return None;
+        }
+        let reply = mcp::answer(&result, &outcome);
+        self.count(ToolDay::of(&self.request.tool, output.result.len() as u64, &reply, &outcome));
+        Some(reply)
+    }
+
+    /// Counts a result for `lro status --days`. Without that, the agent goes on.
+    fn count(&self, result: ToolDay) {
+        let Some(store) = self.filter.as_ref().and_then(|filter| filter.store.as_ref().ok()) else { return };
+        if let Err(error) = history::append(store, &[result]) {
+            tracing::debug!(%error, "cannot write the history of `lro status --days`");
+        }
     }
 
     fn outcome(&mut self, request: &Request, result: &ToolResult) -> Outcome {

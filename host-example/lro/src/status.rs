@@ -1,4 +1,4 @@
-//! `lro status`: shows the gateways running on this machine.
+//! `lro status`: shows the gateways running on this machine, and what they have done on the last days.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, value_parser};
+use lro_gateway::history;
 use lro_gateway::settings::Config;
 use lro_gateway::status::{Status, live};
-use lro_gateway::{Snapshot, parts};
+use lro_gateway::{Snapshot, ToolDay, parts};
 use lro_host::store::Store;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -31,18 +32,22 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 const EXAMPLES: &str = "Examples:
   lro status
   lro status --watch
-  lro status --json | jq .totals.tokens_saved";
+  lro status --json | jq .totals.tokens_saved
+  lro status --days 7                tokens saved on each of the last days, by tool";
 
 /// Show the gateways that use this offload directory (--dir), and their statistics
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Print one line of JSON: {"gateways", "totals"}
+    /// Print one line of JSON: {"gateways", "totals"}; with --days {"days", "total"}
     #[arg(long)]
     json: bool,
     /// Refresh every second until Ctrl-C; prints JSON lines if stdout is not a terminal
     #[arg(long)]
     watch: bool,
+    /// Show what was done with the results of each tool on this many days, today included, by gateways and hooks; days are those of UTC
+    #[arg(long, value_name = "DAYS", conflicts_with = "watch", value_parser = value_parser!(u32).range(1..))]
+    days: Option<u32>,
 }
 
 /// The output of `--json`.
@@ -57,6 +62,29 @@ struct Gateway {
     uptime_ms: u64,
     #[serde(flatten)]
     status: Status,
+}
+
+/// The output of `--days --json`.
+#[derive(Serialize)]
+struct History {
+    days: Vec<ToolDay>,
+    /// The sum of all days and tools, whose names are empty.
+    total: ToolDay,
+}
+
+/// One line of the table of `--days`. Field names are the headings.
+#[derive(Serialize)]
+struct DayRow {
+    day: String,
+    tool: String,
+    calls: u64,
+    large: u64,
+    #[serde(rename = "in")]
+    bytes_in: String,
+    #[serde(rename = "out")]
+    bytes_out: String,
+    #[serde(rename = "tokens saved")]
+    tokens_saved: u64,
 }
 
 /// One line of the table of other messages than tool results. Field names are the headings.
@@ -94,6 +122,15 @@ struct Row {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     let store = Store::open_unswept(parts::store_config(config))?;
+    if let Some(days) = arguments.days {
+        let history = History::of(&store, days)?;
+        if arguments.json {
+            output::json(&history)?;
+        } else {
+            output::text(&history.to_table(&store)?)?;
+        }
+        return Ok(Exit::Success);
+    }
     let draws = io::stdout().is_terminal() && !arguments.json;
     if !arguments.watch {
         let report = Report::of(&store)?;
@@ -162,6 +199,43 @@ impl Report {
         let methods: Vec<MethodRow<'_>> = methods.collect();
         let gateways = drawn(&rows)?;
         if methods.is_empty() { Ok(gateways) } else { Ok(format!("{gateways}\n{}", drawn(&methods)?)) }
+    }
+}
+
+impl History {
+    fn of(store: &Store, days: u32) -> anyhow::Result<Self> {
+        let days = history::of_days(store, days);
+        let days = days.with_context(|| format!("cannot read the history in {}", store.root().display()))?;
+        let total = days.iter().fold(ToolDay::default(), |mut sum, day| {
+            sum.add(day);
+            sum
+        });
+        Ok(Self { days, total })
+    }
+
+    fn to_table(&self, store: &Store) -> anyhow::Result<String> {
+        if self.days.is_empty() {
+            return Ok(format!("no result of a tool on these days with the directory {}\n", store.root().display()));
+        }
+        let mut rows: Vec<DayRow> = self.days.iter().map(DayRow::of).collect();
+        if rows.len() > 1 {
+            rows.push(DayRow { day: "all".to_owned(), ..DayRow::of(&self.total) });
+        }
+        drawn(&rows)
+    }
+}
+
+impl DayRow {
+    fn of(count: &ToolDay) -> Self {
+        Self {
+            day: count.day.clone(),
+            tool: count.tool.clone(),
+            calls: count.calls,
+            large: count.large,
+            bytes_in: bytes(count.bytes_in),
+            bytes_out: bytes(count.bytes_out),
+            tokens_saved: count.tokens_saved,
+        }
     }
 }
 

@@ -116,6 +116,20 @@ fn a_large_result_of_each_agent_is_offloaded_whole() {
 }
 
 #[test]
+fn what_hooks_save_is_in_the_history() {
+    let home = Home::new();
+    for _ in 0..2 {
+        hook(&home, "claude", &event("claude", &records()));
+    }
+    hook(&home, "claude", &event("claude", "small"));
+    let report = home.lro(&["status", "--days", "2", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!((&report["total"]["calls"], &report["total"]["large"]), (&json!(2), &json!(2)), "{report}");
+    assert!(report["days"].as_array().unwrap().iter().all(|day| day["tool"] == "Bash"), "{report}");
+    assert!(report["total"]["tokens_saved"].as_u64().unwrap() > 60_000, "{report}");
+}
+
+#[test]
 fn a_small_result_passes_in_the_words_of_each_agent() {
     let home = Home::new();
     for agent in AGENTS {

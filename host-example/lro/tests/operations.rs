@@ -378,6 +378,86 @@ fn status_shows_live_gateways_and_forgets_killed_ones() {
     assert!(home.told().is_empty(), "a gateway that ends removes its file");
 }
 
+/// Calls, those that were not passed, and whether tokens were saved, by tool, of two days: a test may run at midnight.
+fn history(home: &Home) -> Vec<(String, u64, u64, bool)> {
+    let report: Value = serde_json::from_slice(&home.run(&["status", "--days", "2", "--json"]).stdout).unwrap();
+    let days = report["days"].as_array().unwrap().clone();
+    let sum = |key: &str| days.iter().map(|day| day[key].as_u64().unwrap()).sum::<u64>();
+    for key in ["calls", "large", "bytes_in", "bytes_out", "tokens_saved"] {
+        assert_eq!(report["total"][key], sum(key));
+    }
+    let mut tools: Vec<String> = days.iter().map(|day| day["tool"].as_str().unwrap().to_owned()).collect();
+    tools.sort();
+    tools.dedup();
+    let of_tool = |tool: String| {
+        let of = |key: &str| {
+            days.iter().filter(|day| day["tool"] == tool.as_str()).map(|day| day[key].as_u64().unwrap()).sum::<u64>()
+        };
+        let (calls, large, saved) = (of("calls"), of("large"), of("tokens_saved") > 0);
+        (tool, calls, large, saved)
+    };
+    tools.into_iter().map(of_tool).collect()
+}
+
+#[test]
+fn what_was_saved_is_kept_by_day_and_tool() {
+    let home = Home::new();
+    let nothing = home.run(&["status", "--days", "7"]);
+    assert!(String::from_utf8(nothing.stdout).unwrap().starts_with("no result of a tool on these days"));
+    let (mut one, mut killed) = (home.gateway(&[]), home.gateway(&[]));
+    one.call("small");
+    one.call("large");
+    killed.call("large");
+    let expected = [("large".to_owned(), 2, 2, true), ("small".to_owned(), 1, 0, false)];
+    eventually(|| (history(&home) == expected).then_some(()));
+
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    one.end();
+    assert_eq!(history(&home), [("large".to_owned(), 1, 1, true), ("small".to_owned(), 1, 0, false)]);
+    assert!(home.run(&["clean"]).status.success());
+    assert_eq!(history(&home), expected, "the counts of a killed gateway go to the history with its file");
+    assert!(home.run(&["clean"]).status.success());
+    assert_eq!(history(&home), expected, "and only once");
+
+    let folder = home.0.path().join("out/.history");
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    for file in &files {
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::OpenOptions::new().append(true).open(file).unwrap().write_all(b"{\"day\": torn").unwrap();
+    }
+    assert_eq!(history(&home), expected, "a line that is torn is not counted");
+    let old = folder.join("2026-01-02.jsonl");
+    fs::write(&old, "{}").unwrap();
+    let other = folder.join("notes.txt");
+    fs::write(&other, "mine").unwrap();
+    home.gateway(&["--history-days", "2"]).end();
+    assert!(!old.exists() && other.exists(), "old days are removed, and nothing else");
+    assert!(files.iter().all(|file| file.exists()));
+    let table = String::from_utf8(home.run(&["status", "--days", "2"]).stdout).unwrap();
+    assert!(table.lines().count() >= 4 && table.lines().last().unwrap().starts_with("all"), "{table}");
+    assert_eq!(home.run(&["status", "--days", "0"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_history_of_a_day_has_a_limit() {
+    let home = Home::new();
+    let mut gateway = home.gateway(&[]);
+    gateway.call("small");
+    gateway.end();
+    let folder = home.0.path().join("out/.history");
+    let sizes = || fs::read_dir(&folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).max().unwrap();
+    for file in fs::read_dir(&folder).unwrap() {
+        fs::OpenOptions::new().write(true).open(file.unwrap().path()).unwrap().set_len(16 << 20).unwrap();
+    }
+    let mut gateway = home.gateway(&[]);
+    gateway.call("small");
+    gateway.end();
+    assert_eq!(sizes(), 16 << 20);
+    assert_eq!(history(&home), [("small".to_owned(), 1, 0, false)]);
+}
+
 #[test]
 fn tools_of_running_gateways_are_audited() {
     let home = Home::new();

@@ -5,6 +5,7 @@
 //! the configuration. At most [`LABELS_MAX`] pairs have their own series, and one tenant cannot use up all of them.
 
 mod costs;
+mod days;
 mod methods;
 mod results;
 mod snapshot;
@@ -21,6 +22,9 @@ use parking_lot::Mutex;
 
 pub use self::costs::ToolCost;
 pub(crate) use self::costs::{ArgumentsHash, ListedTool, ToolCosts};
+use self::days::Days;
+pub use self::days::ToolDay;
+pub(crate) use self::days::day_of;
 pub(crate) use self::methods::ERROR;
 use self::methods::Methods;
 pub use self::results::LABELS_MAX;
@@ -85,6 +89,7 @@ const AUDITED_LIST_BYTES_MAX: usize = 1 << 20;
 pub struct Metrics {
     costs: Mutex<ToolCosts>,
     results: Mutex<Results>,
+    days: Mutex<Days>,
     methods: Mutex<Methods>,
     /// By kind.
     failures: Mutex<BTreeMap<&'static str, u64>>,
@@ -127,6 +132,7 @@ impl Metrics {
             costs.end(observation.tool, observation.tokens_in, observation.is_large());
         }
         self.results.lock().observe(observation);
+        self.days.lock().observe(observation);
         if let Some(kind) = observation.failure {
             self.failed(kind);
         }
@@ -215,6 +221,16 @@ impl Metrics {
         counter!(REUSED).absolute(self.reused.load(Ordering::Relaxed));
         self.results.lock().export();
         self.methods.lock().export();
+    }
+
+    /// The counts by day and tool that are not in the history yet.
+    pub(crate) fn days(&self) -> Vec<ToolDay> {
+        self.days.lock().all()
+    }
+
+    /// Forgets the counts of the days before this one, as they are in the history.
+    pub(crate) fn forget_days_before(&self, day: &str) {
+        self.days.lock().forget_before(day);
     }
 
     /// Returns the totals so far.

@@ -14,6 +14,7 @@ use lro_host::settings::SizeUnit;
 use lro_transport::{Permit, Pool};
 use metrics::{Histogram, counter, histogram};
 
+use super::days::ToolDay;
 use super::snapshot::Snapshot;
 use super::{POLICY_MEMORY_BYTES, POLICY_SECONDS, shortened};
 use crate::session::ToolCall;
@@ -86,11 +87,6 @@ impl<'a> Observation<'a> {
             Outcome::Reject(_) => "reject",
             Outcome::Fail(_) => "fail",
         };
-        let tokens_saved = match &decision.outcome {
-            Outcome::Pass => 0,
-            Outcome::Offload(offloaded) => offloaded.offloaded_tokens.saturating_sub(tokens(reply)),
-            _ => bytes_in.div_ceil(4).saturating_sub(tokens(reply)),
-        };
         let tokens_in = match &decision.outcome {
             Outcome::Offload(offloaded) => offloaded.offloaded_tokens,
             _ => tokens_by_beginning(&passed),
@@ -103,7 +99,7 @@ impl<'a> Observation<'a> {
             audit: false,
             bytes_in,
             bytes_out: reply.len() as u64,
-            tokens_saved,
+            tokens_saved: tokens_saved(&decision.outcome, bytes_in, reply),
             tokens_in,
             arguments: tool.query.as_deref(),
             time: costs().map(|cost| cost.time).sum(),
@@ -134,6 +130,28 @@ impl<'a> Observation<'a> {
     pub(super) fn is_large(&self) -> bool {
         self.verdict != "pass"
     }
+
+    /// What it adds to the counts of its tool and day.
+    pub(super) fn of_day(&self) -> ToolDay {
+        ToolDay {
+            calls: 1,
+            large: self.is_large().into(),
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            tokens_saved: self.tokens_saved,
+            ..ToolDay::default()
+        }
+    }
+}
+
+/// Estimated tokens that a reply in place of a result saves.
+pub(super) fn tokens_saved(outcome: &Outcome, bytes_in: u64, reply: &[u8]) -> u64 {
+    let tokens_in = match outcome {
+        Outcome::Pass => return 0,
+        Outcome::Offload(offloaded) => offloaded.offloaded_tokens,
+        _ => bytes_in.div_ceil(4),
+    };
+    tokens_in.saturating_sub(tokens(reply))
 }
 
 /// Estimated tokens of a message, by those of its beginning if it is long.

@@ -1,6 +1,7 @@
 //! `/metrics` and `/healthz`, on a separate address.
 
 pub(crate) mod admin;
+pub mod history;
 pub mod status;
 pub(crate) mod upkeep;
 

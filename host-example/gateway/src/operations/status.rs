@@ -13,7 +13,8 @@ use std::time::SystemTime;
 use lro_host::store::{Store, Ulid};
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Metrics, Snapshot};
+use super::history;
+use crate::metrics::{Metrics, Snapshot, ToolDay};
 use crate::settings::shown_url;
 use crate::upstream::{Launch, Upstream};
 
@@ -69,6 +70,9 @@ pub struct Status {
     /// The totals so far.
     #[serde(flatten)]
     pub totals: Snapshot,
+    /// The counts by day and tool that are not in the [history](super::history) yet.
+    #[serde(default)]
+    pub days: Vec<ToolDay>,
 }
 
 impl About {
@@ -88,7 +92,7 @@ impl About {
 impl Status {
     /// The current status.
     pub(crate) fn of(about: &About, metrics: &Metrics) -> Self {
-        Self { about: about.clone(), client: metrics.client(), totals: metrics.snapshot() }
+        Self { about: about.clone(), client: metrics.client(), totals: metrics.snapshot(), days: metrics.days() }
     }
 
     /// Milliseconds since the gateway started.
@@ -112,14 +116,21 @@ pub fn live(store: &Store) -> io::Result<Vec<Status>> {
     Ok(found)
 }
 
-/// Removes the status files of gateways that have ended.
+/// Removes the status files of gateways that were killed. What they had counted goes to the [history](super::history).
 ///
 /// # Errors
-/// If the directory of the files cannot be read, or a file cannot be removed.
+/// If the directory of the files cannot be read, a file cannot be removed, or the history cannot be written.
 pub fn remove_dead(store: &Store) -> io::Result<()> {
     for (owner, path) in files(store)? {
-        if !is_live(store, owner) {
-            remove(&path)?;
+        if is_live(store, owner) {
+            continue;
+        }
+        let status = read(&path).filter(|_| path.extension().is_some_and(|end| end == EXTENSION));
+        // Of several processes, the one that removes the file adds its counts.
+        if remove(&path)?
+            && let Some(status) = status
+        {
+            history::append(store, &status.days)?;
         }
     }
     Ok(())
@@ -201,10 +212,11 @@ fn read(path: &Path) -> Option<Status> {
         .ok()
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes a file, and returns whether it was there.
+fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Background work of a gateway: publishes its status for `lro status`, and removes expired offloads.
+//! Background work of a gateway: publishes its status for `lro status`, keeps the history, and removes expired offloads.
 
 use std::io;
 use std::sync::Arc;
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lro_host::store::Store;
 
+use crate::metrics::{ToolDay, day_of};
+use crate::operations::history;
 use crate::operations::status::{About, Status, Writer};
 use crate::tenants::rules::Rules;
 
@@ -34,17 +36,24 @@ impl Upkeep {
             let mut reporter =
                 StatusReporter { store: store.clone(), writer: None, about, reported: None, has_failed: false };
             let (interval, mut swept) = (rules.config.time_to_live_min().min(SWEEP_INTERVAL_MAX), Instant::now());
+            let history_days = rules.config.gateway.history_days.get();
+            remove_history_before(&store, history_days);
             loop {
+                record_past_days(&store, &rules);
                 reporter.report(&rules);
                 if swept.elapsed() >= interval {
                     sweep(&store);
+                    remove_history_before(&store, history_days);
                     swept = Instant::now();
                 }
                 match stopped.recv_timeout(STATUS_INTERVAL) {
                     Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
+            // The status file goes first, so that nothing is counted twice.
+            drop(reporter);
+            append_to_history(&store, &rules.metrics.days());
         };
         let started = thread::Builder::new().name("lro-upkeep".into()).spawn(run);
         let started =
@@ -66,6 +75,27 @@ fn sweep(store: &Store) {
     if let Err(error) = store.sweep(SystemTime::now()) {
         tracing::warn!(error = &error as &dyn std::error::Error, "cannot sweep the store");
     }
+}
+
+fn remove_history_before(store: &Store, days: u32) {
+    if let Err(error) = history::remove_before(store, days) {
+        tracing::warn!(%error, "cannot remove old days from the history");
+    }
+}
+
+/// Moves the counts of days that have ended to the history.
+fn record_past_days(store: &Store, rules: &Rules) {
+    let today = day_of(SystemTime::now());
+    let past: Vec<ToolDay> = rules.metrics.days().into_iter().filter(|count| count.day < today).collect();
+    if !past.is_empty() && append_to_history(store, &past) {
+        rules.metrics.forget_days_before(&today);
+    }
+}
+
+/// Returns whether it could.
+fn append_to_history(store: &Store, counts: &[ToolDay]) -> bool {
+    let appended = history::append(store, counts);
+    appended.inspect_err(|error| tracing::warn!(%error, "cannot write the history of `lro status --days`")).is_ok()
 }
 
 /// Publishes the status when it has changed.

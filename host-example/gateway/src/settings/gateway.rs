@@ -139,6 +139,8 @@ pub struct GatewaySettings {
     /// Maximum bytes of messages in memory. The last eighth is reserved for tenants that hold at most an eighth. A
     /// message of more than 64 KiB that does not fit is kept in a file. Default: 128 MiB.
     pub memory_bytes: NonZeroU64,
+    /// Days of the history for `lro status --days`, today included. Default: 90.
+    pub history_days: NonZeroU32,
     /// Milliseconds that an HTTP connection may take to send the head of a request. Default: 10,000.
     pub header_timeout_ms: NonZeroU64,
     /// Milliseconds in which a client must send 1 KiB of the body of a request, or the rest of it. Default: 10,000.
@@ -234,6 +236,7 @@ impl Default for GatewaySettings {
             streams: count(1024),
             sessions: count(256),
             memory_bytes: at_least_one(128 << 20),
+            history_days: count(90),
             header_timeout_ms: at_least_one(10_000),
             body_timeout_ms: at_least_one(10_000),
             write_timeout_ms: at_least_one(30_000),

@@ -176,6 +176,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.streams", ValueForm::Integer, "most HTTP streams without an end at a time, at most a quarter of `connections`"),
     variable("gateway.sessions", ValueForm::Integer, "most legacy HTTP sessions at a time, each with its own server process, and connections that are translated"),
     variable("gateway.memory-bytes", ValueForm::Bytes, "most bytes of messages in memory at a time; a message of more than 64 KiB that finds none left is kept in a file"),
+    variable("gateway.history-days", ValueForm::Integer, "days that `lro status --days` can look back, today included"),
     variable("gateway.header-timeout-ms", ValueForm::Integer, "milliseconds that an HTTP connection is open without the whole head of a request"),
     variable("gateway.body-timeout-ms", ValueForm::Integer, "milliseconds in which a client sends 1 KiB of the body of a request"),
     variable("gateway.write-timeout-ms", ValueForm::Integer, "milliseconds in which a client reads 1 KiB of an answer"),
