@@ -622,6 +622,50 @@ fn of_contract(interface: &str) -> Vec<u8> {
     bytes
 }
 
+/// The lines about requests that change policies: the message, who asked for what, and the policy before and after.
+fn changes(gateway: &Operated) -> Vec<Value> {
+    let errors = gateway.gate.errors();
+    let lines = errors.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .filter(|line| {
+            line["message"].as_str().is_some_and(|text| text.contains("policy change") || text.contains("admin token"))
+        })
+        .collect()
+}
+
+// The default log says who changed which policy, and what was refused.
+#[test]
+fn every_change_of_a_policy_has_a_line() {
+    let mut home = Home::new(OPERATED);
+    home.more = environment(&[("LRO_LOG_FORMAT", "json")]);
+    let gateway = home.gateway();
+    let token = format!("Bearer {ADMIN}");
+    let own: Headers<'_> = &[("Authorization", &token)];
+    let before = home.status(&gateway, "default")["sha256"].clone();
+    assert_eq!(changes(&gateway), Vec::<Value>::new(), "who reads changes nothing");
+    let policy = path_text(&home.write("next.wasm", version(2)));
+    home.policies(&gateway, &["load", "default", &policy]);
+    let after = home.status(&gateway, "default")["sha256"].clone();
+    home.policies(&gateway, &["rollback", "default"]);
+    assert_eq!(gateway.change("POST", &format!("/default/swap?sha256={}", "0".repeat(64)), own).status, 404);
+    assert_eq!(gateway.change("POST", "/nobody/reload", own).status, 404);
+    assert_eq!(gateway.change("POST", "/default/reload", &[("Authorization", "Bearer x")]).status, 401);
+    wait_until("five lines", || changes(&gateway).len() == 5);
+    let found = changes(&gateway);
+    let row = |line: &Value| ["message", "address", "action", "tenant"].map(|key| line[key].as_str().unwrap_or_default().to_owned());
+    let change = |action: &str| ["policy change", "127.0.0.1", action, "default"].map(str::to_owned);
+    assert_eq!((row(&found[0]), row(&found[1])), (change("load"), change("rollback")));
+    assert_eq!((&found[0]["before"], &found[0]["after"]), (&before, &after));
+    assert_eq!((&found[1]["before"], &found[1]["after"]), (&after, &before));
+    let refused =
+        |action: &str, tenant: &str| ["policy change refused", "127.0.0.1", action, tenant].map(str::to_owned);
+    assert_eq!((row(&found[2]), row(&found[3])), (refused("swap", "default"), refused("reload", "nobody")));
+    assert_eq!((&found[2]["status"], &found[2]["before"]), (&json!(404), &before));
+    assert!(found[3]["error"].as_str().unwrap().contains("nobody"), "{}", found[3]);
+    assert_eq!(found[4]["message"], "request without the admin token");
+    assert!(!gateway.gate.errors().contains(ADMIN), "the log never has a token");
+}
+
 // Without its token nobody changes a policy, and a browser not even with it.
 #[test]
 fn policies_are_changed_by_the_operator_alone() {

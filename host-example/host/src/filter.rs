@@ -130,6 +130,8 @@ pub struct Decision {
     pub inspect: Option<Cost>,
     /// Cost of `write-sections`, if it was called and returned.
     pub write: Option<Cost>,
+    /// SHA-256 of the policy that decided; `None` if there was none to ask.
+    pub policy: Option<Digest>,
     /// The failure, if the failure mode determined the outcome.
     pub failure: Option<FilterError>,
 }
@@ -315,7 +317,7 @@ impl Filter {
         done.ok().flatten().unwrap_or_else(|| {
             let error = FilterError::Lost(timeout);
             let outcome = self.fail(&request, false, &error);
-            Decision { outcome, inspect: None, write: None, failure: Some(error) }
+            Decision { outcome, inspect: None, write: None, policy: None, failure: Some(error) }
         })
     }
 
@@ -327,7 +329,7 @@ impl Filter {
 
     /// As [`Filter::apply`], for use inside a [`Job`].
     pub async fn apply_in_job(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
-        let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None };
+        let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, policy: None, failure: None };
         if let Err((wrote, error)) = self.decide(request, payload, &mut decision).await {
             let (tenant, tool, kind) = (&request.tenant, &request.tool, error.kind());
             match wrote {
@@ -386,6 +388,7 @@ impl Filter {
         let id = request.handle.map_or_else(Ulid::generate, Ok);
         let id = id.map_err(|error| (false, FilterError::Random(error)))?;
         let admitted = self.slot.admit().await.map_err(|error| (false, error.into()))?;
+        decision.policy = Some(*admitted.policy().digest());
         let call = self.call(request, id);
         let (own_parts, mut payload) = (payload.parts().len(), Arc::clone(payload));
         let done = self.carry_out(admitted.policy(), request, &call, id, &mut payload, decision).await;

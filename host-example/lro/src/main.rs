@@ -214,7 +214,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
 /// Sets up logging.
 fn log(arguments: &Arguments, terminal: &Terminal) {
     let default = match &arguments.command {
-        Command::Gateway(_) => Targets::new().with_default(LevelFilter::WARN),
+        Command::Gateway(_) => {
+            Targets::new().with_default(LevelFilter::WARN).with_target(lro_gateway::ADMIN_LOG, LevelFilter::INFO)
+        }
         // That a file is offloaded is what it is for.
         Command::Serve(_) => {
             Targets::new().with_default(LevelFilter::WARN).with_target("lro_host::filter", LevelFilter::ERROR)

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
             let filter = Filter { failure: own.failure, ..filter.for_documents(own.documents) };
             filter.apply(&request, input.payload())
         }
-        None => Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None },
+        None => Decision { outcome: Outcome::Pass, inspect: None, write: None, policy: None, failure: None },
     };
     let mut failure =
         decision.failure.take().map(|error| anyhow::Error::new(error).context(describe(&decision.outcome)));

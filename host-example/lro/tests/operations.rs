@@ -315,6 +315,30 @@ fn an_audit_is_told_apart() {
 }
 
 #[test]
+fn each_result_has_one_line_about_its_decision() {
+    let home = Home::new();
+    let mut gateway = home.gateway(&["--log", "warn,decision=info", "--log-format", "json"]);
+    gateway.shake_hands();
+    gateway.call("small");
+    let reply: Value = serde_json::from_str(&gateway.call("large")).unwrap();
+    gateway.call(&format!("odd\u{1b}[2J{}", "x".repeat(1000)));
+    let small = gateway.event("decision");
+    let [tool, verdict, tenant] = ["tool", "verdict", "tenant"].map(|key| small[key].as_str().unwrap());
+    assert_eq!((tool, verdict, tenant), ("small", "pass", "default"));
+    assert_eq!((&small["bytes_in"], &small["tokens_saved"]), (&small["bytes_out"], &json!(0)));
+    assert!(small.get("handle").is_none() && small.get("failure").is_none(), "{small}");
+    let large = gateway.event("decision");
+    let descriptor: Value = serde_json::from_str(reply["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!((&large["verdict"], &large["handle"]), (&json!("offload"), &descriptor["handle"]));
+    assert!(large["bytes_in"].as_u64().unwrap() > LARGE as u64 && large["tokens_saved"].as_u64().unwrap() > 10_000);
+    assert_eq!((large["policy"].as_str().map(str::len), &large["policy"]), (Some(64), &small["policy"]));
+    let odd = gateway.event("decision");
+    let tool = odd["tool"].as_str().unwrap();
+    assert!(tool.starts_with("odd_[2J") && tool.len() <= 128, "{tool}");
+    gateway.end();
+}
+
+#[test]
 fn health_says_what_is_wrong_with_the_store() {
     let home = Home::new();
     let out = home.0.path().join("out");

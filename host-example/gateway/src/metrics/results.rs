@@ -54,20 +54,20 @@ struct Series {
 /// One tool result and its verdict.
 #[derive(Debug)]
 pub(crate) struct Observation<'a> {
-    pub(super) tool: &'a str,
-    tenant: &'a str,
-    verdict: &'static str,
+    pub(crate) tool: &'a str,
+    pub(crate) tenant: &'a str,
+    pub(crate) verdict: &'static str,
     audit: bool,
-    bytes_in: u64,
-    bytes_out: u64,
-    tokens_saved: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) tokens_saved: u64,
     /// Estimated tokens of the result.
     pub(super) tokens_in: u64,
     /// The arguments of the call, as JSON.
     pub(super) arguments: Option<&'a str>,
-    time: Duration,
+    pub(crate) time: Duration,
     memory_bytes: usize,
-    pub(super) failure: Option<&'static str>,
+    pub(crate) failure: Option<&'static str>,
 }
 
 impl<'a> Observation<'a> {
@@ -282,7 +282,7 @@ impl Series {
 }
 
 /// The name of a tool as a label: truncated, without characters that control a terminal or the direction of text.
-pub(super) fn label(name: &str) -> Cow<'_, str> {
+pub(crate) fn label(name: &str) -> Cow<'_, str> {
     let is_hidden = |character: char| {
         let formats = ['\u{61C}', '\u{FEFF}'].contains(&character)
             || ('\u{200B}'..='\u{200F}').contains(&character)

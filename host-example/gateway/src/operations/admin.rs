@@ -16,6 +16,7 @@
 //! Responses are JSON: `{"outcome", "sha256", "version"}`, or `{"error"}` with the status 404 for an unknown tenant or
 //! policy and 409 for a refused policy. After an error, the current policy stays in use.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::trail::{self, Asked};
 use crate::listener::guard::{bearer, json};
 
 /// Path of the admin API.
@@ -128,9 +130,10 @@ impl Admin {
     }
 
     /// Answers a request. The host and the origin have been checked.
-    pub(crate) async fn answer(&self, request: Request) -> Response {
+    pub(crate) async fn answer(&self, request: Request, address: IpAddr) -> Response {
         let digest = bearer(request.headers()).map(Sha256::digest);
         if !digest.is_some_and(|digest| bool::from(self.token.0.ct_eq(&digest))) {
+            trail::unauthorized(address, request.method().as_str(), request.uri().path());
             return error(StatusCode::UNAUTHORIZED, "the admin token is needed (gateway.admin-token)");
         }
         let path = request.uri().path().to_owned();
@@ -141,10 +144,19 @@ impl Admin {
         let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
         match (request.method(), steps.as_slice()) {
             (&Method::GET, [""]) => answer(StatusCode::OK, &statuses(&self.registry)),
-            (&Method::POST, ["", tenant]) => self.change(tenant, self.upload(request).await).await,
-            (&Method::POST, ["", tenant, "swap"]) => self.change(tenant, swap(&request)).await,
-            (&Method::POST, ["", tenant, "rollback"]) => self.change(tenant, Ok(ChangeRequest::Rollback)).await,
-            (&Method::POST, ["", tenant, "reload"]) => self.change(tenant, reload(&request)).await,
+            (&Method::POST, ["", tenant]) => {
+                let asked = self.asked(address, "load", tenant);
+                self.change(asked, self.upload(request).await).await
+            }
+            (&Method::POST, ["", tenant, "swap"]) => {
+                self.change(self.asked(address, "swap", tenant), swap(&request)).await
+            }
+            (&Method::POST, ["", tenant, "rollback"]) => {
+                self.change(self.asked(address, "rollback", tenant), Ok(ChangeRequest::Rollback)).await
+            }
+            (&Method::POST, ["", tenant, "reload"]) => {
+                self.change(self.asked(address, "reload", tenant), reload(&request)).await
+            }
             _ => error(
                 StatusCode::NOT_FOUND,
                 "not found: use GET /policies, or POST /policies/TENANT with a component or ?reference=, \
@@ -153,10 +165,16 @@ impl Admin {
         }
     }
 
-    async fn change(&self, tenant: &str, request: Result<ChangeRequest, AdminError>) -> Response {
+    fn asked<'a>(&self, address: IpAddr, action: &'static str, tenant: &'a str) -> Asked<'a> {
+        let version = self.registry.slot(tenant).and_then(|slot| slot.current());
+        let before = version.map(|version| version.policy.digest().to_string());
+        Asked { address, action, tenant, before }
+    }
+
+    async fn change(&self, asked: Asked<'_>, request: Result<ChangeRequest, AdminError>) -> Response {
         let changed = match request {
             Ok(request) => {
-                let (registry, tenant) = (Arc::clone(&self.registry), tenant.to_owned());
+                let (registry, tenant) = (Arc::clone(&self.registry), asked.tenant.to_owned());
                 let change = move || apply(&registry, &tenant, request);
                 match tokio::task::spawn_blocking(change).await {
                     Ok(changed) => changed,
@@ -165,9 +183,12 @@ impl Admin {
             }
             Err(failure) => Err(failure),
         };
-        match changed {
-            Ok(change) => answer(StatusCode::OK, &change),
-            Err(AdminError::Request(status, text)) => error(status, &text),
+        let (status, text) = match changed {
+            Ok(change) => {
+                asked.ended(Ok(&change.sha256));
+                return answer(StatusCode::OK, &change);
+            }
+            Err(AdminError::Request(status, text)) => (status, text),
             Err(AdminError::Registry(refused)) => {
                 let status = match &refused {
                     RegistryError::Unknown(_) | RegistryError::NoEarlier(_) | RegistryError::UnknownDigest(_) => {
@@ -176,9 +197,11 @@ impl Admin {
                     RegistryError::Refused(_) => StatusCode::CONFLICT,
                     _ => StatusCode::INTERNAL_SERVER_ERROR,
                 };
-                error(status, &refused.to_string())
+                (status, refused.to_string())
             }
-        }
+        };
+        asked.ended(Err((status, &text)));
+        error(status, &text)
     }
 
     async fn upload(&self, request: Request) -> Result<ChangeRequest, AdminError> {

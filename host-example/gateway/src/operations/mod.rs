@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub mod history;
 pub mod status;
+pub(crate) mod trail;
 pub(crate) mod upkeep;
 
 use std::collections::HashMap;
@@ -227,7 +228,7 @@ impl OperationsFace {
             return refusal.response();
         }
         let has_token = request.headers().contains_key(AUTHORIZATION);
-        let answered = self.respond(request).await;
+        let answered = self.respond(caller, request).await;
         if has_token
             && answered.status() == StatusCode::UNAUTHORIZED
             && self.attempts.failed(caller.address()).await == AttemptOutcome::TooMany
@@ -237,9 +238,9 @@ impl OperationsFace {
         answered
     }
 
-    async fn respond(&self, request: Request) -> Response {
+    async fn respond(&self, caller: &Caller, request: Request) -> Response {
         if let Some(admin) = self.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::POLICIES_PATH)) {
-            return admin.answer(request).await;
+            return admin.answer(request, caller.address()).await;
         }
         let Ok(names) = self.may_see_names(request.headers()) else {
             return text(

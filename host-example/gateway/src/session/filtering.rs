@@ -12,6 +12,7 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
+use crate::operations::trail;
 use crate::session::{
     Call, QUERY_BYTES_MAX, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse,
     shape,
@@ -403,7 +404,9 @@ impl Session {
     }
 
     fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
-        self.rules.metrics.observe(&Observation::of(tool, &self.owner.tenant, result, reply, decision));
+        let observation = Observation::of(tool, &self.owner.tenant, result, reply, decision);
+        trail::decided(&observation, self.owner.session.as_deref(), decision);
+        self.rules.metrics.observe(&observation);
     }
 
     /// Whether this result exceeds the rest of the session's budget.
