@@ -169,8 +169,9 @@ impl Gate {
         let own = environment(&[
             ("MCP_LRO_DIR", &path_text(&files.path().join("out"))),
             ("XDG_CACHE_HOME", &path_text(&cache)),
+            ("LRO_LOG", "warn"),
         ]);
-        let mut arguments = words(&["gateway", "--log", "warn"]);
+        let mut arguments = words(&["gateway"]);
         arguments.extend(words(flags));
         if !command.is_empty() {
             arguments.push("--".to_owned());

@@ -58,6 +58,7 @@ mod stores;
 mod support;
 mod tasks;
 mod tenants;
+mod tls;
 mod translated;
 mod transparent;
 mod unseen;

@@ -633,11 +633,11 @@ fn changes(gateway: &Operated) -> Vec<Value> {
         .collect()
 }
 
-// The default log says who changed which policy, and what was refused.
+// The log says who changed which policy, and what was refused.
 #[test]
 fn every_change_of_a_policy_has_a_line() {
     let mut home = Home::new(OPERATED);
-    home.more = environment(&[("LRO_LOG_FORMAT", "json")]);
+    home.more = environment(&[("LRO_LOG_FORMAT", "json"), ("LRO_LOG", "warn,admin=info")]);
     let gateway = home.gateway();
     let token = format!("Bearer {ADMIN}");
     let own: Headers<'_> = &[("Authorization", &token)];
@@ -652,7 +652,9 @@ fn every_change_of_a_policy_has_a_line() {
     assert_eq!(gateway.change("POST", "/default/reload", &[("Authorization", "Bearer x")]).status, 401);
     wait_until("five lines", || changes(&gateway).len() == 5);
     let found = changes(&gateway);
-    let row = |line: &Value| ["message", "address", "action", "tenant"].map(|key| line[key].as_str().unwrap_or_default().to_owned());
+    let row = |line: &Value| {
+        ["message", "address", "action", "tenant"].map(|key| line[key].as_str().unwrap_or_default().to_owned())
+    };
     let change = |action: &str| ["policy change", "127.0.0.1", action, "default"].map(str::to_owned);
     assert_eq!((row(&found[0]), row(&found[1])), (change("load"), change("rollback")));
     assert_eq!((&found[0]["before"], &found[0]["after"]), (&before, &after));

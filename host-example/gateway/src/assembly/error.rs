@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use lro_host::policy::{LoadError, RegistryError};
 use lro_host::store::StoreError;
 
+use crate::listener::tls::TlsError;
 use crate::operations::OperationsError;
 use crate::settings::SettingsError;
 use crate::stdio::ServeError;
@@ -27,6 +28,9 @@ pub enum GatewayError {
         /// What is wrong.
         reason: String,
     },
+    /// The certificate of the listener cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Neither a command nor `gateway.upstream` names a server.
     #[error("no server given: name its command, or set gateway.upstream")]
     NoServer,

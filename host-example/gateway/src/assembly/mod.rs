@@ -27,6 +27,7 @@ pub use self::error::{GatewayError, ReloadError};
 pub use self::policies::counts_fuel;
 use self::reload::Reload;
 pub use self::remote::{Remote, RemoteError};
+use crate::faces::http::BindError;
 use crate::faces::{http, stdio};
 use crate::files::Files;
 use crate::metrics::Snapshot;
@@ -91,6 +92,7 @@ impl Gateway {
 
     fn before(upstream: Upstream, config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
         check_downloads(&config.gateway)?;
+        check_tls(&config.gateway)?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
         let operators = OperatorTokens {
             admin: config.admin_token(|name| env::var_os(name))?,
@@ -192,6 +194,20 @@ impl fmt::Debug for Control {
     }
 }
 
+/// Checks that TLS has all that it needs.
+fn check_tls(settings: &GatewaySettings) -> Result<(), GatewayError> {
+    let problem = match (settings.listen, &settings.tls_certificate, &settings.tls_key) {
+        (_, None, None) | (Some(_), Some(_), Some(_)) => return Ok(()),
+        (_, Some(_), None) => ("gateway.tls-certificate", "TLS needs the key of the certificate: set gateway.tls-key"),
+        (_, None, Some(_)) => ("gateway.tls-key", "TLS needs a certificate: set gateway.tls-certificate"),
+        (None, ..) => {
+            ("gateway.tls-certificate", "TLS needs HTTP, and this gateway is served on stdio: set gateway.listen")
+        }
+    };
+    let (key, reason) = problem;
+    Err(GatewayError::Setting { key, reason: reason.to_owned() })
+}
+
 /// Checks that addresses of downloads lead somewhere, and that nobody else can read them on the way.
 fn check_downloads(settings: &GatewaySettings) -> Result<(), GatewayError> {
     if !settings.file_transfer {
@@ -255,7 +271,10 @@ fn serve_http(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     runtime.map_err(GatewayError::System)?.block_on(async {
         let failed = |source| GatewayError::Listen { address, source };
-        let server = http::Server::bind(rules, upstream, address).await.map_err(failed)?;
+        let server = http::Server::bind(rules, upstream, address).await.map_err(|error| match error {
+            BindError::Address(source) => failed(source),
+            BindError::Tls(error) => error.into(),
+        })?;
         let url = server.url().map_err(failed)?;
         let _upkeep = Upkeep::start(rules, About { listen: Some(url.clone()), ..about });
         let ending = Arc::new(Notify::new());

@@ -90,12 +90,15 @@ fn private(config: &Config) -> BTreeSet<PathBuf> {
         Origin::File(path) => Some(path),
         _ => None,
     });
-    let tokens = config.gateway.tokens.values().chain(&config.gateway.admin_token).filter_map(|token| match token {
+    let gateway = &config.gateway;
+    let tokens = gateway.tokens.values().chain(&gateway.admin_token).chain(&gateway.metrics_token);
+    let tokens = tokens.filter_map(|token| match token {
         Token::File(path) => Some(path.clone()),
         Token::Variable(_) | Token::Sha256(_) => None,
     });
     let caches = [parts::CODE, parts::COMPONENTS].map(parts::cache_directory);
     let directories = [config.policy_keep.clone(), config.policy_dir.clone()].into_iter().chain(caches);
+    let tokens = tokens.chain(gateway.tls_key.clone());
     let all = directories.flatten().chain([config.dir.clone()]).chain(policies).chain(files).chain(tokens);
     all.map(|path| resolved(&path)).collect()
 }

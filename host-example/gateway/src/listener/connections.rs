@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::pin::Pin;
@@ -25,7 +25,8 @@ use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep, sleep, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
 
 use super::body;
 use super::shares::RequestPermit;
@@ -59,7 +60,10 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnec
 pub(crate) struct Connections {
     http: http1::Builder,
     connections_max: usize,
+    /// How long a peer may take for the handshake of TLS.
+    handshake_timeout: Duration,
     write_timeout: Duration,
+    tls: Option<TlsAcceptor>,
     open: Arc<Table>,
     graceful: GracefulShutdown,
 }
@@ -111,14 +115,16 @@ impl Caller {
 }
 
 impl Connections {
-    /// Creates an empty set of at most `connections_max` connections.
-    pub(crate) fn new(settings: &GatewaySettings, connections_max: usize) -> Self {
+    /// Creates an empty set of at most `connections_max` connections, which begin with the handshake of TLS if it is given.
+    pub(crate) fn new(settings: &GatewaySettings, connections_max: usize, tls: Option<TlsAcceptor>) -> Self {
         let mut http = http1::Builder::new();
+        let handshake_timeout = Duration::from_millis(settings.header_timeout_ms.get());
         http.timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(settings.header_timeout_ms.get()))
+            .header_read_timeout(handshake_timeout)
             .max_buf_size((settings.header_bytes.get() as usize).max(BUFFER_BYTES_MIN));
         let write_timeout = Duration::from_millis(settings.write_timeout_ms.get());
-        Self { http, connections_max, write_timeout, open: Arc::default(), graceful: GracefulShutdown::new() }
+        let (open, graceful) = (Arc::default(), GracefulShutdown::new());
+        Self { http, connections_max, handshake_timeout, write_timeout, tls, open, graceful }
     }
 
     /// Serves connections until `stop` is ready. Requests in flight go on.
@@ -153,7 +159,7 @@ impl Connections {
         self.graceful.shutdown().await;
     }
 
-    /// Refuses a connection. The response is written only if that does not block.
+    /// Refuses a connection. The response is written only if that does not block, and the peer does not expect TLS.
     fn refuse(&self, stream: TcpStream) {
         if !self.open.is_refusing.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -161,7 +167,9 @@ impl Connections {
                 "refusing connections: all open ones have requests (gateway.connections)"
             );
         }
-        let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY_CONNECTIONS));
+        if self.tls.is_none() {
+            let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY_CONNECTIONS));
+        }
     }
 
     fn start<A, F>(&self, stream: TcpStream, entry: TableEntry, answer: A)
@@ -189,7 +197,15 @@ impl Connections {
             write_timeout: self.write_timeout,
             stall: None,
         };
-        let serving = self.graceful.watch(self.http.serve_connection(TokioIo::new(io), service));
+        let (http, watcher) = (self.http.clone(), self.graceful.watcher());
+        let (tls, handshake_timeout) = (self.tls.clone(), self.handshake_timeout);
+        let serving = async move {
+            let Some(tls) = tls else {
+                return watcher.watch(http.serve_connection(TokioIo::new(io), service)).await.map_err(io::Error::other);
+            };
+            let stream = timeout(handshake_timeout, tls.accept(io)).await.map_err(io::Error::from).flatten()?;
+            watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(io::Error::other)
+        };
         tokio::spawn(async move {
             let _entry = entry;
             let mut serving = std::pin::pin!(serving);

@@ -213,7 +213,7 @@ impl OperationsFace {
             }
         });
         let settings = &self.rules.config.gateway;
-        let connections = Connections::new(settings, settings.metrics_connections.get() as usize);
+        let connections = Connections::new(settings, settings.metrics_connections.get() as usize, None);
         let face = Arc::new(self);
         let answer = move |caller, request| {
             let face = Arc::clone(&face);

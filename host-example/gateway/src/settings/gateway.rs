@@ -42,6 +42,10 @@ pub struct GatewaySettings {
     /// Address and port to serve Streamable HTTP on. Default: none, the gateway is served on stdio.
     #[serde(deserialize_with = "address")]
     pub listen: Option<SocketAddr>,
+    /// File with the certificate of `listen` and those that issued it, in PEM: clients connect with TLS. Default: none.
+    pub tls_certificate: Option<PathBuf>,
+    /// File with the private key of the certificate, in PEM. Both files are read again when they change. Default: none.
+    pub tls_key: Option<PathBuf>,
     /// URL of the Streamable HTTP server behind the gateway. Default: none, the gateway starts a server.
     pub upstream: Option<UpstreamUrl>,
     /// Headers to add to each request to the server, by name; only in the file. Default: none.
@@ -203,6 +207,8 @@ impl Default for GatewaySettings {
         let count = |value| NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN);
         Self {
             listen: None,
+            tls_certificate: None,
+            tls_key: None,
             upstream: None,
             upstream_headers: BTreeMap::new(),
             env: Vec::new(),

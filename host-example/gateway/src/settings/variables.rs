@@ -147,6 +147,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("admission.waiting", ValueForm::Integer, "calls of one tenant that may wait for their turn"),
     variable("admission.wait-ms", ValueForm::Integer, "milliseconds that a call waits for its turn"),
     variable("gateway.listen", ValueForm::Text, "address and port to serve Streamable HTTP on; none: the gateway is served on stdio"),
+    variable("gateway.tls-certificate", ValueForm::Text, "file with the certificate of `listen` and those that issued it, in PEM; none: no TLS"),
+    variable("gateway.tls-key", ValueForm::Text, "file with its private key, in PEM; both files are read again when they change"),
     variable("gateway.upstream", ValueForm::Text, "URL of the Streamable HTTP server behind the gateway; none: a server is started"),
     variable("gateway.env", ValueForm::List, "variables of the gateway that the server gets besides the usual ones; `*` stands for any characters"),
     variable("gateway.env-all", ValueForm::Boolean, "whether the server gets all variables except the gateway's own; none: on stdio it does, with `listen` not"),

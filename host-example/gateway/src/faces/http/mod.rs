@@ -21,6 +21,7 @@ mod streams;
 mod table;
 mod upstream;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use self::bridge::Bridge;
 pub(crate) use self::download::is_download;
@@ -42,16 +44,29 @@ use crate::listener::body;
 use crate::listener::connections::{self, Caller, Connections};
 use crate::listener::guard::{self, Guard, Refusal};
 use crate::listener::shares::{ActiveTenants, Holder, RequestPermit, Shares, removed};
+use crate::listener::tls::{Certificate, TlsError};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
 
 /// How often the gateway checks for idle sessions and removed tenants.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Why a gateway cannot listen for HTTP connections.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The address cannot be bound.
+    #[error(transparent)]
+    Address(#[from] io::Error),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
 /// A gateway that listens for HTTP connections.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    tls: Option<(Arc<Certificate>, TlsAcceptor)>,
     face: Arc<HttpFace>,
 }
 
@@ -102,14 +117,22 @@ impl Server {
     /// Binds the address.
     ///
     /// # Errors
-    /// If the address cannot be bound.
-    pub async fn bind(rules: &Arc<Rules>, upstream: Upstream, address: SocketAddr) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+    /// [`BindError`] if the address cannot be bound, or the certificate cannot be used.
+    pub async fn bind(rules: &Arc<Rules>, upstream: Upstream, address: SocketAddr) -> Result<Self, BindError> {
         let settings = &rules.config.gateway;
+        let tls = match (&settings.tls_certificate, &settings.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let certificate = Certificate::read(certificate, key)?;
+                let acceptor = certificate.acceptor()?;
+                Some((certificate, acceptor))
+            }
+            _ => None,
+        };
+        let listener = TcpListener::bind(address).await?;
         let guard = Guard::new(settings, listener.local_addr()?, rules.tenants.clone());
         let base = match &settings.public_url {
             Some(url) => url.as_str().to_owned(),
-            None => format!("http://{}", listener.local_addr()?),
+            None => format!("{}://{}", scheme(tls.is_some()), listener.local_addr()?),
         };
         let _ = rules.downloads.set(format!("{base}{}", download::PATH));
         let server = match upstream {
@@ -128,7 +151,7 @@ impl Server {
             active: ActiveTenants::default(),
             server,
         };
-        Ok(Self { listener, face: Arc::new(face) })
+        Ok(Self { listener, tls, face: Arc::new(face) })
     }
 
     /// The URL of the MCP endpoint.
@@ -136,12 +159,14 @@ impl Server {
     /// # Errors
     /// If the system cannot report the address.
     pub fn url(&self) -> std::io::Result<String> {
-        Ok(format!("http://{}{}", self.listener.local_addr()?, self.face.rules.config.gateway.path))
+        let scheme = scheme(self.tls.is_some());
+        Ok(format!("{scheme}://{}{}", self.listener.local_addr()?, self.face.rules.config.gateway.path))
     }
 
     /// Serves until `stop` is ready, then waits for requests in flight up to `gateway.shutdown-ms`.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let Self { listener, face } = self;
+        let Self { listener, tls, face } = self;
+        let (certificate, acceptor) = tls.unzip();
         let idle = Arc::clone(&face);
         let watch = tokio::spawn(async move {
             loop {
@@ -151,7 +176,8 @@ impl Server {
                 idle.server.bridge().end_idle();
             }
         });
-        let connections = Connections::new(&face.rules.config.gateway, face.connections);
+        let certificate = certificate.map(|certificate| tokio::spawn(certificate.watch()));
+        let connections = Connections::new(&face.rules.config.gateway, face.connections, acceptor);
         let serving = Arc::clone(&face);
         let answer = move |caller, request| {
             let face = Arc::clone(&serving);
@@ -167,8 +193,13 @@ impl Server {
         let timeout = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
         let _ = tokio::time::timeout(timeout, connections.finish()).await;
         watch.abort();
+        certificate.inspect(|watch| watch.abort());
         face.server.bridge().finish().await;
     }
+}
+
+fn scheme(is_tls: bool) -> &'static str {
+    if is_tls { "https" } else { "http" }
 }
 
 impl HttpFace {
