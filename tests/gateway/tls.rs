@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::generate_simple_self_signed;
+use lro_tests::workspace;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,7 +30,7 @@ struct Files(TempDir);
 impl Files {
     fn new() -> (Self, CertificateDer<'static>) {
         let files = Self(TempDir::new().unwrap());
-        let trusted = files.renew();
+        let trusted = files.take("one");
         (files, trusted)
     }
 
@@ -37,12 +38,11 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// Writes another certificate and its key.
-    fn renew(&self) -> CertificateDer<'static> {
-        let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        fs::write(self.path("key.pem"), made.signing_key.serialize_pem()).unwrap();
-        fs::write(self.path("certificate.pem"), made.cert.pem()).unwrap();
-        made.cert.der().clone()
+    /// Puts one of the two certificates and its key in the place of those before.
+    fn take(&self, name: &str) -> CertificateDer<'static> {
+        fs::copy(made(&format!("{name}.key.pem")), self.path("key.pem")).unwrap();
+        fs::copy(made(&format!("{name}.pem")), self.path("certificate.pem")).unwrap();
+        certificate(name)
     }
 
     fn gateway(&self, flags: &[&str]) -> Gate {
@@ -51,6 +51,15 @@ impl Files {
         let flags = [&["--tls-certificate", &files[0], "--tls-key", &files[1]], flags].concat();
         Gate::listening_before(&flags, &faulty(&[&mark]), &mark, &environment(&[]))
     }
+}
+
+/// Certificates for 127.0.0.1 that sign themselves, valid for a century, and their keys.
+fn made(file: &str) -> PathBuf {
+    workspace().join("tests/gateway/certificates").join(file)
+}
+
+fn certificate(name: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(made(&format!("{name}.pem"))).unwrap()
 }
 
 /// The address of a gateway with TLS.
@@ -93,7 +102,7 @@ fn call(url: &str, trusted: &CertificateDer<'static>, tool: &str, arguments: Val
 fn clients_connect_with_tls() {
     let (files, trusted) = Files::new();
     let gateway = files.gateway(&[]);
-    let small = call(&gateway.url, &trusted, "say", json!({"text": "over TLS"}));
+    let small = call(&gateway.url, &trusted, "echo", json!({"text": "over TLS"}));
     assert!(small.is_ok(), "{small:?}");
     let large = call(&gateway.url, &trusted, "huge", json!({"bytes": 3_000_000})).unwrap();
     assert!(descriptor(&large).is_some(), "{:.500}", large.to_string());
@@ -102,10 +111,9 @@ fn clients_connect_with_tls() {
     assert!(!first_text(&page).is_empty());
 
     // Who trusts another certificate hears of no tool.
-    let other = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let refused = call(&gateway.url, other.cert.der(), "say", json!({"text": "x"})).unwrap_err();
+    let refused = call(&gateway.url, &certificate("two"), "echo", json!({"text": "x"})).unwrap_err();
     assert!(refused.contains("certificate"), "{refused}");
-    assert!(call(&gateway.url, &trusted, "say", json!({"text": "x"})).is_ok());
+    assert!(call(&gateway.url, &trusted, "echo", json!({"text": "x"})).is_ok());
 }
 
 #[test]
@@ -123,7 +131,7 @@ fn clients_without_tls_end_and_disturb_nobody() {
     let gateway = files.gateway(&["--header-timeout-ms", "300", "--connections", "4"]);
     // More of them than there are connections.
     let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address(&gateway.url)).unwrap()).collect();
-    assert!(call(&gateway.url, &trusted, "say", json!({"text": "x"})).is_ok());
+    assert!(call(&gateway.url, &trusted, "echo", json!({"text": "x"})).is_ok());
     for mut stream in silent {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut rest = Vec::new();
@@ -136,32 +144,31 @@ fn clients_without_tls_end_and_disturb_nobody() {
     let mut rest = Vec::new();
     let _ = plain.read_to_end(&mut rest);
     assert!(!rest.starts_with(b"HTTP/"), "{rest:?}");
-    assert!(call(&gateway.url, &trusted, "say", json!({"text": "x"})).is_ok());
+    assert!(call(&gateway.url, &trusted, "echo", json!({"text": "x"})).is_ok());
 }
 
 #[test]
 fn a_certificate_is_taken_when_its_files_change() {
     let (files, before) = Files::new();
     let gateway = files.gateway(&[]);
-    let say = |trusted: &CertificateDer<'static>| call(&gateway.url, trusted, "say", json!({"text": "x"}));
+    let say = |trusted: &CertificateDer<'static>| call(&gateway.url, trusted, "echo", json!({"text": "x"}));
     assert!(say(&before).is_ok());
-    let after = files.renew();
+    let after = files.take("two");
     wait_until("the new certificate", || say(&after).is_ok());
     assert!(say(&before).is_err());
     fs::write(files.path("certificate.pem"), "not a certificate").unwrap();
     wait_until("a warning", || gateway.errors().contains("the certificate of the listener is used as it was"));
     assert!(say(&after).is_ok());
     fs::remove_file(files.path("key.pem")).unwrap();
-    let last = files.renew();
-    wait_until("the last certificate", || say(&last).is_ok());
+    files.take("one");
+    wait_until("the first certificate again", || say(&before).is_ok());
 }
 
 #[test]
 fn what_tls_needs_is_checked_at_the_start() {
     let (files, _) = Files::new();
     let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| path_text(&files.path(name)));
-    let other = Files::new().0;
-    let foreign = path_text(&other.path("key.pem"));
+    let foreign = path_text(&made("two.key.pem"));
     let empty = path_text(&files.path("empty.pem"));
     fs::write(&empty, "").unwrap();
     let listen = ["--listen", "127.0.0.1:0"];
