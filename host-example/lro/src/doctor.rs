@@ -179,7 +179,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let known_as = KnownClient::find(name, version).map(|known| known.client);
     let diagnosis = Diagnosis {
         server: server.hello["serverInfo"].clone(),
-        client: Client { name: arguments.client.clone(), known_as, profile: profile.clone() },
+        client: Client { name: arguments.client.clone(), known_as, profile },
         tools: tools.iter().map(tool).collect(),
         lists,
         calls,

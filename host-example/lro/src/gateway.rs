@@ -180,7 +180,7 @@ pub(crate) fn make_undumpable(config: &Config) -> anyhow::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn forbid_dumps() -> std::io::Result<()> {
+fn forbid_dumps() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
@@ -188,6 +188,6 @@ fn forbid_dumps() -> std::io::Result<()> {
 
 /// Does nothing: other systems let a process of the same user trace this one only by their own rules, see SECURITY.md.
 #[cfg(not(target_os = "linux"))]
-fn forbid_dumps() -> std::io::Result<()> {
+fn forbid_dumps() -> io::Result<()> {
     Ok(())
 }

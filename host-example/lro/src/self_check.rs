@@ -153,7 +153,9 @@ fn directory(store: Result<Store, lro_host::store::StoreError>) -> Check {
     let found = |kind: &str| format!("{} is private, on {kind}", root.display());
     match statfs(root) {
         Ok(stat) => {
-            let known = FILE_SYSTEMS.iter().find(|(number, ..)| *number == stat.f_type as i64);
+            #[allow(clippy::unnecessary_cast, reason = "the type differs between platforms")]
+            let number = stat.f_type as i64;
+            let known = FILE_SYSTEMS.iter().find(|(known, ..)| *known == number);
             match known {
                 Some((_, name, Some(advice))) => Check::weaker(CHECK, found(name), advice),
                 Some((_, name, None)) => Check::ok(CHECK, found(name)),
