@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Call this tool; may be given several times
     #[arg(long, value_name = "TOOL")]
     call: Vec<String>,
-    /// Arguments of the call before it [default: {}]
+    /// Arguments of the calls, in the order of --call: the first --arguments belongs to the first of them [default: {}]
     #[arg(long, value_name = "JSON", requires = "call", value_parser = object)]
     arguments: Vec<String>,
     /// Client whose model is asked for, by the name that it sends, as `lro clients` lists it, optionally with its version
@@ -133,7 +133,7 @@ struct Seen {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     if arguments.arguments.len() > arguments.call.len() {
-        terminal.error("more --arguments than --call: each stands behind its tool");
+        terminal.error("more --arguments than --call: the first belongs to the first call, and so on");
         return Ok(Exit::Usage);
     }
     let (name, version) = name_and_version(&arguments.client);
