@@ -39,6 +39,7 @@ pub use recorded::{RECORDED_MAX, Recorded};
 pub use rehearsal::Rehearsal;
 pub use session::{Failure, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
 pub use tenants::Tenants;
+pub use tenants::jwt::{Jwt, KeysError};
 pub use tenants::rules::Rules;
 pub use tenants::waiting::CALLS_MAX;
 pub use upstream::{Endpoint, EndpointError, Launch, Upstream};

@@ -11,6 +11,7 @@ use crate::listener::tls::TlsError;
 use crate::operations::OperationsError;
 use crate::settings::SettingsError;
 use crate::stdio::ServeError;
+use crate::tenants::jwt::KeysError;
 use crate::upstream::EndpointError;
 
 /// Why a gateway cannot be assembled from its configuration, or served.
@@ -31,6 +32,9 @@ pub enum GatewayError {
     /// The certificate of the listener cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The keys of the authorization server cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// Neither a command nor `gateway.upstream` names a server.
     #[error("no server given: name its command, or set gateway.upstream")]
     NoServer,

@@ -36,6 +36,7 @@ use crate::operations::upkeep::Upkeep;
 use crate::operations::{Operations, OperatorTokens};
 use crate::settings::{Config, GatewaySettings};
 use crate::tenants::Tenants;
+use crate::tenants::jwt::Jwt;
 use crate::tenants::rules::Rules;
 use crate::upstream::{Endpoint, Upstream};
 
@@ -93,13 +94,15 @@ impl Gateway {
     fn before(upstream: Upstream, config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
         check_downloads(&config.gateway)?;
         check_tls(&config.gateway)?;
+        check_jwt(&config.gateway)?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
         let operators = OperatorTokens {
             admin: config.admin_token(|name| env::var_os(name))?,
             metrics: config.metrics_token(|name| env::var_os(name))?,
         };
         let registry = Arc::new(policies::registry(config, helper)?);
-        let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens));
+        let jwt = Jwt::new(&config.gateway)?;
+        let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens, jwt));
         let mut rules = rules(config, &registry)?;
         rules.tenants = Some(Arc::clone(&tenants));
         // The paths to hide from the server exist now.
@@ -203,6 +206,22 @@ fn check_tls(settings: &GatewaySettings) -> Result<(), GatewayError> {
         (None, ..) => {
             ("gateway.tls-certificate", "TLS needs HTTP, and this gateway is served on stdio: set gateway.listen")
         }
+    };
+    let (key, reason) = problem;
+    Err(GatewayError::Setting { key, reason: reason.to_owned() })
+}
+
+/// Checks that tokens of an authorization server can be checked.
+fn check_jwt(settings: &GatewaySettings) -> Result<(), GatewayError> {
+    let problem = match (&settings.jwt_issuer, &settings.jwt_keys, settings.jwt_audience.is_empty()) {
+        (None, None, true) => return Ok(()),
+        (None, ..) => ("gateway.jwt-issuer", "tokens have an issuer: set it as they name it in `iss`"),
+        (Some(_), None, _) => ("gateway.jwt-keys", "set the URL or file of the issuer's keys, a JSON Web Key Set"),
+        (Some(_), Some(_), true) => ("gateway.jwt-audience", "set what tokens for this gateway name in `aud`"),
+        (Some(_), Some(_), false) if settings.listen.is_none() => {
+            ("gateway.jwt-issuer", "tokens need HTTP, and this gateway is served on stdio: set gateway.listen")
+        }
+        (Some(_), Some(_), false) => return Ok(()),
     };
     let (key, reason) = problem;
     Err(GatewayError::Setting { key, reason: reason.to_owned() })

@@ -11,7 +11,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use lro_host::mcp::{self, Id, Kind, Message, method};
-use sha2::{Digest as _, Sha256};
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, decoded};
 use crate::settings::{GatewaySettings, is_loopback, without_port};
@@ -65,9 +64,9 @@ impl Guard {
 
     /// Returns the tenant of a request: that of the bearer token, else the one in the path. A token is valid only on
     /// the path of its tenant.
-    pub(crate) fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
+    pub(crate) async fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
         self.check_source(request.headers(), request.uri())?;
-        let tenant = self.tenant_of_token(request.headers())?;
+        let tenant = self.tenant_of_token(request.headers()).await?;
         let is_known = |named: &str| match &tenant {
             Some(tenant) => tenant == named,
             None => self.tenants.as_ref().is_some_and(|tenants| tenants.has(named)),
@@ -111,10 +110,10 @@ impl Guard {
     }
 
     /// The tenant of the bearer token; `None` if no tokens are configured.
-    fn tenant_of_token(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    async fn tenant_of_token(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
         let Some(tenants) = self.tenants.as_ref().filter(|tenants| tenants.has_tokens()) else { return Ok(None) };
-        let digest = Sha256::digest(bearer(headers).ok_or(Refusal::Token)?);
-        tenants.by_token(&digest).map(Some).ok_or(Refusal::Token)
+        let token = bearer(headers).ok_or(Refusal::Token)?;
+        tenants.of_token(token).await.map(Some).ok_or(Refusal::Token)
     }
 }
 

@@ -224,7 +224,7 @@ impl OperationsFace {
     }
 
     async fn answer(&self, caller: &Caller, request: Request) -> Response {
-        if let Err(refusal) = self.guard.check(&request, None) {
+        if let Err(refusal) = self.guard.check(&request, None).await {
             return refusal.response();
         }
         let has_token = request.headers().contains_key(AUTHORIZATION);

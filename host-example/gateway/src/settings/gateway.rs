@@ -101,6 +101,16 @@ pub struct GatewaySettings {
     /// Bearer tokens by name of the tenant; only in the file. Default: none, no token is required.
     #[serde(deserialize_with = "tokens")]
     pub tokens: BTreeMap<String, Token>,
+    /// Authorization server whose tokens are taken, JSON Web Tokens, as they name it in `iss`. Default: none.
+    pub jwt_issuer: Option<String>,
+    /// What tokens for this gateway name in `aud`; one of these is enough. Default: none.
+    pub jwt_audience: Vec<String>,
+    /// URL or file of the issuer's public keys, a JSON Web Key Set. Default: none.
+    pub jwt_keys: Option<String>,
+    /// Seconds after which the keys are read again. A token with an unknown key has them read at once. Default: 3,600.
+    pub jwt_keys_seconds: NonZeroU64,
+    /// The claim that names the tenant. Default: `tenant`.
+    pub jwt_tenant_claim: String,
     /// Address and port to serve `/metrics` and `/healthz` on. Default: none, neither is served.
     #[serde(deserialize_with = "address")]
     pub metrics_listen: Option<SocketAddr>,
@@ -227,6 +237,11 @@ impl Default for GatewaySettings {
             tenant: TENANT_DEFAULT.to_owned(),
             admin_token: None,
             tokens: BTreeMap::new(),
+            jwt_issuer: None,
+            jwt_audience: Vec::new(),
+            jwt_keys: None,
+            jwt_keys_seconds: at_least_one(3600),
+            jwt_tenant_claim: "tenant".to_owned(),
             metrics_listen: None,
             metrics_token: None,
             message_bytes: at_least_one(1 << 30),

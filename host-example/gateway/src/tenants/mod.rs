@@ -1,6 +1,7 @@
 //! The tenants of a gateway, and their rules. Tenants can be added and removed while the gateway runs.
 
 pub(crate) mod jobs;
+pub(crate) mod jwt;
 pub(crate) mod memory;
 pub(crate) mod rules;
 pub(crate) mod tasks;
@@ -15,8 +16,10 @@ use arc_swap::ArcSwap;
 use lro_host::filter::Filter;
 use lro_host::policy::{Digest, Registry};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
+use self::jwt::Jwt;
 use crate::settings::Config;
 use crate::tenants::rules::Rules;
 
@@ -25,6 +28,7 @@ use crate::tenants::rules::Rules;
 pub struct Tenants {
     registry: Arc<Registry>,
     current: ArcSwap<TenantConfig>,
+    jwt: Option<Jwt>,
     /// The rules of the tenants that have sent a request.
     rules: Mutex<HashMap<String, TenantRules>>,
 }
@@ -44,10 +48,16 @@ struct TenantRules {
 }
 
 impl Tenants {
-    /// Creates the tenants of a registry, with their configuration and the SHA-256 of the bearer token of each.
-    pub fn new(registry: Arc<Registry>, config: Config, tokens: impl IntoIterator<Item = (String, Digest)>) -> Self {
+    /// Creates the tenants of a registry, with their configuration and the SHA-256 of the bearer token of each. With `jwt`,
+    /// tokens that it finds valid belong to the tenant that they name, whichever that is.
+    pub fn new(
+        registry: Arc<Registry>,
+        config: Config,
+        tokens: impl IntoIterator<Item = (String, Digest)>,
+        jwt: Option<Jwt>,
+    ) -> Self {
         let current = ArcSwap::from_pointee(TenantConfig { config, tokens: tokens.into_iter().collect() });
-        Self { registry, current, rules: Mutex::default() }
+        Self { registry, current, jwt, rules: Mutex::default() }
     }
 
     /// Replaces the configuration and the tokens. Open sessions keep the settings they started with; requests with a
@@ -70,11 +80,11 @@ impl Tenants {
 
     /// Whether requests need a bearer token.
     pub(crate) fn has_tokens(&self) -> bool {
-        !self.current.load().tokens.is_empty()
+        self.jwt.is_some() || !self.current.load().tokens.is_empty()
     }
 
     /// The tenant whose token has this digest. All digests are compared, each in constant time.
-    pub(crate) fn by_token(&self, digest: &[u8]) -> Option<String> {
+    fn by_token(&self, digest: &[u8]) -> Option<String> {
         let current = self.current.load();
         let mut found = None;
         for (tenant, expected) in &current.tokens {
@@ -85,10 +95,30 @@ impl Tenants {
         found
     }
 
-    /// Whether a tenant exists: if tokens are configured, whether it has one, else whether it has a policy.
+    /// The tenant of a bearer token.
+    pub(crate) async fn of_token(&self, token: &str) -> Option<String> {
+        let known = self.by_token(&Sha256::digest(token));
+        match &self.jwt {
+            Some(jwt) if known.is_none() => jwt
+                .tenant(token)
+                .await
+                .inspect_err(|error| tracing::debug!(error = error as &dyn std::error::Error, "token refused"))
+                .ok(),
+            _ => known,
+        }
+    }
+
+    /// The authorization server whose tokens are taken.
+    pub(crate) fn issuer(&self) -> Option<&str> {
+        self.jwt.as_ref().map(Jwt::issuer)
+    }
+
+    /// Whether a tenant exists: if tokens are configured, whether it has one, else whether it has a policy. Tokens that an
+    /// authorization server signs can name any.
     pub(crate) fn has(&self, tenant: &str) -> bool {
         let current = self.current.load();
         match current.tokens.is_empty() {
+            _ if self.jwt.is_some() => true,
             true => self.registry.slot(tenant).is_some(),
             false => current.tokens.iter().any(|(name, _)| name == tenant),
         }

@@ -17,6 +17,7 @@ mod forwarding;
 mod legacy;
 mod modern;
 mod proxy;
+mod resource;
 mod streams;
 mod table;
 mod upstream;
@@ -29,7 +30,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Method;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::response::Response;
 use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
@@ -39,6 +40,7 @@ use tokio_rustls::TlsAcceptor;
 use self::bridge::Bridge;
 pub(crate) use self::download::is_download;
 use self::proxy::Proxy;
+use self::resource::ProtectedResource;
 use crate::listener::attempts::{AttemptOutcome, Attempts};
 use crate::listener::body;
 use crate::listener::connections::{self, Caller, Connections};
@@ -74,6 +76,8 @@ pub struct Server {
 struct HttpFace {
     rules: Arc<Rules>,
     guard: Guard,
+    /// What clients learn who need a token of an authorization server.
+    resource: Option<ProtectedResource>,
     attempts: Attempts,
     /// Maximum number of open connections.
     connections: usize,
@@ -135,6 +139,8 @@ impl Server {
             None => format!("{}://{}", scheme(tls.is_some()), listener.local_addr()?),
         };
         let _ = rules.downloads.set(format!("{base}{}", download::PATH));
+        let issuer = rules.tenants.as_ref().and_then(|tenants| tenants.issuer());
+        let resource = issuer.map(|issuer| ProtectedResource::new(&base, &settings.path, issuer));
         let server = match upstream {
             Upstream::Command(_) | Upstream::None => {
                 Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), upstream)))
@@ -145,6 +151,7 @@ impl Server {
         let face = HttpFace {
             rules: Arc::clone(rules),
             guard,
+            resource,
             attempts: Attempts::default(),
             connections,
             shares: Shares::new(rules, connections),
@@ -207,16 +214,20 @@ impl HttpFace {
         if self.rules.transfers_files() && is_download(request.uri().path()) {
             return self.download(&caller, &request.into_parts().0).await;
         }
-        let admitted = match self.admit(&caller, &request) {
+        if let Some(metadata) = self.resource.as_ref().and_then(|resource| resource.metadata(&request)) {
+            return metadata;
+        }
+        let admitted = match self.admit(&caller, &request).await {
             Ok(admitted) => admitted,
             // A request without a token does not count as a wrong token: its client needs the response to learn where
             // to get one.
             Err(Refusal::Token) if request.headers().contains_key(AUTHORIZATION) => {
                 match self.attempts.failed(caller.address()).await {
-                    AttemptOutcome::Refused => return Refusal::Token.response(),
+                    AttemptOutcome::Refused => return self.demanded(Refusal::Token.response(), true),
                     AttemptOutcome::TooMany => return Refusal::TooManyTokens.response(),
                 }
             }
+            Err(refusal @ Refusal::Token) => return self.demanded(refusal.response(), false),
             Err(refusal) => return refusal.response(),
         };
         let active = self.active.watch(&admitted.holder.tenant);
@@ -227,13 +238,21 @@ impl HttpFace {
         response.map(|body| body::until(body, removed(active)))
     }
 
+    /// A demand for a token that says where clients get one.
+    fn demanded(&self, mut response: Response, is_invalid: bool) -> Response {
+        if let Some(resource) = &self.resource {
+            response.headers_mut().insert(WWW_AUTHENTICATE, resource.demand(is_invalid));
+        }
+        response
+    }
+
     /// Checks a request, and acquires its permit.
-    fn admit(&self, caller: &Caller, request: &Request) -> Result<AdmittedRequest, Refusal> {
+    async fn admit(&self, caller: &Caller, request: &Request) -> Result<AdmittedRequest, Refusal> {
         let path = request.uri().path();
         let settings = &self.rules.config.gateway;
         let named = path.strip_prefix(settings.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
         let named = named.map(|named| decoded(named).unwrap_or_default());
-        let tenant = self.guard.check(request, named.as_deref())?;
+        let tenant = self.guard.check(request, named.as_deref()).await?;
         let is_endpoint = named.is_some() || path == settings.path;
         let holder = self.holder(tenant, caller);
         let permit = match *request.method() {
