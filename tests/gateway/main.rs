@@ -26,6 +26,7 @@ mod job_live;
 mod job_news;
 mod job_tasks;
 mod jobs;
+mod jwt;
 mod kills;
 mod kinds;
 mod large;
