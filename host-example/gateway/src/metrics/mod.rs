@@ -223,6 +223,11 @@ impl Metrics {
         self.methods.lock().export();
     }
 
+    /// The results of each tool by verdict, of all tenants.
+    pub(crate) fn verdicts(&self) -> Vec<(String, Verdicts)> {
+        self.results.lock().verdicts()
+    }
+
     /// The counts by day and tool that are not in the history yet.
     pub(crate) fn days(&self) -> Vec<ToolDay> {
         self.days.lock().all()

@@ -15,7 +15,7 @@ use lro_transport::{Permit, Pool};
 use metrics::{Histogram, counter, histogram};
 
 use super::days::ToolDay;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, Verdicts};
 use super::{POLICY_MEMORY_BYTES, POLICY_SECONDS, shortened};
 use crate::session::ToolCall;
 
@@ -225,6 +225,19 @@ impl Results {
             totals.tokens_saved += series.tokens_saved;
             totals.policy_micros += u64::try_from(series.time.as_micros()).unwrap_or(u64::MAX);
         }
+    }
+
+    /// The results of each tool by verdict.
+    pub(super) fn verdicts(&self) -> Vec<(String, Verdicts)> {
+        let mut tools: BTreeMap<&str, Verdicts> = BTreeMap::new();
+        for series in self.series() {
+            let [(_, tool), _] = &series.labels;
+            let verdicts = tools.entry(tool).or_default();
+            for ((verdict, _), count) in &series.results {
+                *verdicts.named(verdict) += count;
+            }
+        }
+        tools.into_iter().map(|(tool, verdicts)| (tool.to_owned(), verdicts)).collect()
     }
 
     /// Sets the counters of the global recorder.

@@ -143,7 +143,7 @@ impl Admin {
         };
         let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
         match (request.method(), steps.as_slice()) {
-            (&Method::GET, [""]) => answer(StatusCode::OK, &statuses(&self.registry)),
+            (&Method::GET, [""]) => answer(StatusCode::OK, &self.statuses()),
             (&Method::POST, ["", tenant]) => {
                 let asked = self.asked(address, "load", tenant);
                 self.change(asked, self.upload(request).await).await
@@ -165,6 +165,33 @@ impl Admin {
         }
     }
 
+    /// The policies of all tenants.
+    pub(crate) fn statuses(&self) -> Vec<PolicyStatus> {
+        self.registry.slots().iter().map(|(tenant, slot)| PolicyStatus::of(tenant, slot)).collect()
+    }
+
+    /// Changes a policy as a form asks: `swap` to a known digest, `rollback` or `reload`.
+    pub(crate) async fn change_by_form(
+        &self,
+        address: IpAddr,
+        action: &str,
+        tenant: &str,
+        sha256: &str,
+    ) -> Result<Change, (StatusCode, String)> {
+        let wrong = |text: &str| AdminError::Request(StatusCode::BAD_REQUEST, text.to_owned());
+        let (action, request) = match action {
+            "swap" => {
+                let digest = format!("sha256:{sha256}").parse();
+                let digest = digest.map_err(|_| wrong("the SHA-256 of a known policy has 64 hexadecimal digits"));
+                ("swap", digest.map(|digest| ChangeRequest::Swap { digest, allow_older: false }))
+            }
+            "rollback" => ("rollback", Ok(ChangeRequest::Rollback)),
+            "reload" => ("reload", Ok(ChangeRequest::Reload(Conditions { pin: None, allow_older: false }))),
+            _ => return Err((StatusCode::BAD_REQUEST, "the action is not known".to_owned())),
+        };
+        self.changed(self.asked(address, action, tenant), request).await
+    }
+
     fn asked<'a>(&self, address: IpAddr, action: &'static str, tenant: &'a str) -> Asked<'a> {
         let version = self.registry.slot(tenant).and_then(|slot| slot.current());
         let before = version.map(|version| version.policy.digest().to_string());
@@ -172,6 +199,17 @@ impl Admin {
     }
 
     async fn change(&self, asked: Asked<'_>, request: Result<ChangeRequest, AdminError>) -> Response {
+        match self.changed(asked, request).await {
+            Ok(change) => answer(StatusCode::OK, &change),
+            Err((status, text)) => error(status, &text),
+        }
+    }
+
+    async fn changed(
+        &self,
+        asked: Asked<'_>,
+        request: Result<ChangeRequest, AdminError>,
+    ) -> Result<Change, (StatusCode, String)> {
         let changed = match request {
             Ok(request) => {
                 let (registry, tenant) = (Arc::clone(&self.registry), asked.tenant.to_owned());
@@ -186,7 +224,7 @@ impl Admin {
         let (status, text) = match changed {
             Ok(change) => {
                 asked.ended(Ok(&change.sha256));
-                return answer(StatusCode::OK, &change);
+                return Ok(change);
             }
             Err(AdminError::Request(status, text)) => (status, text),
             Err(AdminError::Registry(refused)) => {
@@ -201,7 +239,7 @@ impl Admin {
             }
         };
         asked.ended(Err((status, &text)));
-        error(status, &text)
+        Err((status, text))
     }
 
     async fn upload(&self, request: Request) -> Result<ChangeRequest, AdminError> {
@@ -236,11 +274,6 @@ impl Admin {
         })?;
         Ok(ChangeRequest::Load { source: Source { bytes: body.to_bytes().into(), signature }, conditions })
     }
-}
-
-/// The policies of all tenants.
-fn statuses(registry: &Registry) -> Vec<PolicyStatus> {
-    registry.slots().iter().map(|(tenant, slot)| PolicyStatus::of(tenant, slot)).collect()
 }
 
 impl PolicyStatus {

@@ -1,7 +1,8 @@
-//! `/metrics` and `/healthz`, on a separate address.
+//! `/metrics`, `/healthz` and pages for operators, on a separate address.
 
 pub(crate) mod admin;
 pub mod history;
+mod page;
 pub mod status;
 pub(crate) mod trail;
 pub(crate) mod upkeep;
@@ -28,6 +29,7 @@ use subtle::{Choice, ConstantTimeEq};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use self::page::Visitor;
 use crate::listener::attempts::{AttemptOutcome, Attempts};
 use crate::listener::connections::{Caller, Connections};
 use crate::listener::guard::{Guard, Refusal, bearer};
@@ -242,6 +244,12 @@ impl OperationsFace {
         if let Some(admin) = self.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::POLICIES_PATH)) {
             return admin.answer(request, caller.address()).await;
         }
+        if page::is_page(request.uri().path()) {
+            return match self.visitor(caller, request.headers()) {
+                Ok(visitor) => page::answer(&self.rules, self.admin.as_ref(), &visitor, request).await,
+                Err(()) => page::unauthorized(),
+            };
+        }
         let Ok(names) = self.may_see_names(request.headers()) else {
             return text(
                 StatusCode::UNAUTHORIZED,
@@ -261,7 +269,7 @@ impl OperationsFace {
                 Err(error) if names => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
                 Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "degraded\n"),
             },
-            _ => text(StatusCode::NOT_FOUND, "not found: use /metrics or /healthz\n"),
+            _ => text(StatusCode::NOT_FOUND, "not found: use /, /metrics or /healthz\n"),
         }
     }
 
@@ -275,6 +283,18 @@ impl OperationsFace {
         let known = [self.tokens.admin, self.tokens.metrics].into_iter().flatten();
         let found = known.fold(Choice::from(0), |found, token| found | token.0.ct_eq(&digest));
         if bool::from(found) { Ok(true) } else { Err(()) }
+    }
+
+    /// Who asks for a page. A token that is wrong is an error.
+    fn visitor(&self, caller: &Caller, headers: &HeaderMap) -> Result<Visitor, ()> {
+        let address = caller.address();
+        let Some(token) = bearer(headers).map(str::to_owned).or_else(|| page::basic(headers)) else {
+            return Ok(Visitor { address, sees_names: self.is_local, is_admin: false });
+        };
+        let digest = Sha256::digest(token);
+        let is = |known: Option<Digest>| known.is_some_and(|known| bool::from(known.0.ct_eq(&digest)));
+        let (is_admin, reads_metrics) = (is(self.tokens.admin), is(self.tokens.metrics));
+        (is_admin || reads_metrics).then_some(Visitor { address, sees_names: true, is_admin }).ok_or(())
     }
 
     /// Renders the metrics, with or without those of single tenants.

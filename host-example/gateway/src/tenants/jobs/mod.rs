@@ -67,6 +67,11 @@ impl Jobs {
         self.running.lock().get(tenant)?.get(&handle).cloned()
     }
 
+    /// Number of the running jobs of all tenants.
+    pub(crate) fn count(&self) -> usize {
+        self.running.lock().values().map(BTreeMap::len).sum()
+    }
+
     /// The running jobs of this tenant.
     pub(crate) fn all_running(&self, tenant: &str) -> Vec<Arc<RunningJob>> {
         self.running.lock().get(tenant).into_iter().flat_map(BTreeMap::values).cloned().collect()
