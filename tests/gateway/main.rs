@@ -36,6 +36,7 @@ mod lists;
 mod neighbours;
 mod nosy;
 mod outputs;
+mod page;
 mod partial;
 mod policies;
 mod profiles;

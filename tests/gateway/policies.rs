@@ -23,7 +23,7 @@ use crate::wire::{call, request};
 const SECRET: &str = "nobody.s3cret@example.com";
 
 /// The token of who may change policies.
-const ADMIN: &str = "token-of-the-operator";
+pub(crate) const ADMIN: &str = "token-of-the-operator";
 
 /// Time after which a file that changed has surely been read: the watcher waits for 200 ms of quiet.
 const SETTLED: Duration = Duration::from_millis(600);
@@ -45,7 +45,7 @@ pub(crate) struct Home {
 pub(crate) struct Operated {
     pub(crate) gate: Gate,
     /// Where its metrics are.
-    admin: String,
+    pub(crate) admin: String,
 }
 
 impl Home {
