@@ -19,7 +19,7 @@ use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
 use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
-use crate::store::{FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
+use crate::store::{Digest, FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);

@@ -177,7 +177,7 @@ impl Report {
             return Ok(format!("no gateway runs with the directory {}\n", store.root().display()));
         }
         let of_gateway = |gateway: &Gateway| {
-            let Status { about, client, totals } = &gateway.status;
+            let Status { about, client, totals, .. } = &gateway.status;
             Row {
                 pid: about.pid.to_string(),
                 up: time(Duration::from_millis(gateway.uptime_ms)),

@@ -22,6 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -63,7 +64,7 @@ pub(crate) struct Connections {
     /// How long a peer may take for the handshake of TLS.
     handshake_timeout: Duration,
     write_timeout: Duration,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<ServerConfig>>,
     open: Arc<Table>,
     graceful: GracefulShutdown,
 }
@@ -116,7 +117,7 @@ impl Caller {
 
 impl Connections {
     /// Creates an empty set of at most `connections_max` connections, which begin with the handshake of TLS if it is given.
-    pub(crate) fn new(settings: &GatewaySettings, connections_max: usize, tls: Option<TlsAcceptor>) -> Self {
+    pub(crate) fn new(settings: &GatewaySettings, connections_max: usize, tls: Option<Arc<ServerConfig>>) -> Self {
         let mut http = http1::Builder::new();
         let handshake_timeout = Duration::from_millis(settings.header_timeout_ms.get());
         http.timer(TokioTimer::new())
@@ -198,7 +199,7 @@ impl Connections {
             stall: None,
         };
         let (http, watcher) = (self.http.clone(), self.graceful.watcher());
-        let (tls, handshake_timeout) = (self.tls.clone(), self.handshake_timeout);
+        let (tls, handshake_timeout) = (self.tls.clone().map(TlsAcceptor::from), self.handshake_timeout);
         let serving = async move {
             let Some(tls) = tls else {
                 return watcher.watch(http.serve_connection(TokioIo::new(io), service)).await.map_err(io::Error::other);
@@ -341,16 +342,12 @@ struct Stall {
 
 impl TimeoutStream {
     /// Applies the timeout to the result of a write.
-    fn written(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<std::io::Result<usize>>,
-    ) -> Poll<std::io::Result<usize>> {
+    fn written(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let Poll::Ready(written) = written else {
             let write_timeout = self.write_timeout;
             let stall = self.stall.get_or_insert_with(|| Stall { end: Box::pin(sleep(write_timeout)), bytes: 0 });
             ready!(stall.end.as_mut().poll(context));
-            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         };
         if let (Some(stall), Ok(bytes)) = (&mut self.stall, &written) {
             stall.bytes += bytes;
@@ -367,13 +364,13 @@ impl AsyncRead for TimeoutStream {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for TimeoutStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(context, written)
     }
@@ -381,8 +378,8 @@ impl AsyncWrite for TimeoutStream {
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        pieces: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
         self.written(context, written)
     }
@@ -392,13 +389,13 @@ impl AsyncWrite for TimeoutStream {
     }
 
     /// hyper flushes only when it has nothing left to write.
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stall = None;
         self.connection.mark_written();
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
@@ -64,9 +63,9 @@ impl Guard {
 
     /// Returns the tenant of a request: that of the bearer token, else the one in the path. A token is valid only on
     /// the path of its tenant.
-    pub(crate) async fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
-        self.check_source(request.headers(), request.uri())?;
-        let tenant = self.tenant_of_token(request.headers()).await?;
+    pub(crate) async fn check(&self, headers: &HeaderMap, uri: &Uri, named: Option<&str>) -> Result<String, Refusal> {
+        self.check_source(headers, uri)?;
+        let tenant = self.tenant_of_token(headers).await?;
         let is_known = |named: &str| match &tenant {
             Some(tenant) => tenant == named,
             None => self.tenants.as_ref().is_some_and(|tenants| tenants.has(named)),

@@ -13,7 +13,6 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio_rustls::TlsAcceptor;
 
 /// How often the gateway checks whether the files have changed.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -74,14 +73,14 @@ impl Certificate {
         Ok(Arc::new(Self { files, provider, current }))
     }
 
-    /// Accepts connections with it, over HTTP/1.1.
-    pub(crate) fn acceptor(self: &Arc<Self>) -> Result<TlsAcceptor, TlsError> {
+    /// What accepts connections with it, over HTTP/1.1.
+    pub(crate) fn config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider));
         let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(self) as _;
         let mut config =
             builder.with_safe_default_protocol_versions()?.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(TlsAcceptor::from(Arc::new(config)))
+        Ok(Arc::new(config))
     }
 
     /// Takes the files whenever they change. Until they can be read and fit, the certificate before stays in use.

@@ -226,7 +226,7 @@ impl OperationsFace {
     }
 
     async fn answer(&self, caller: &Caller, request: Request) -> Response {
-        if let Err(refusal) = self.guard.check(&request, None).await {
+        if let Err(refusal) = self.guard.check_source(request.headers(), request.uri()) {
             return refusal.response();
         }
         let has_token = request.headers().contains_key(AUTHORIZATION);

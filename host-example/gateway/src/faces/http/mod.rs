@@ -34,8 +34,8 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::response::Response;
 use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use self::bridge::Bridge;
 pub(crate) use self::download::is_download;
@@ -68,7 +68,7 @@ pub enum BindError {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    tls: Option<(Arc<Certificate>, TlsAcceptor)>,
+    tls: Option<(Arc<Certificate>, Arc<ServerConfig>)>,
     face: Arc<HttpFace>,
 }
 
@@ -127,8 +127,8 @@ impl Server {
         let tls = match (&settings.tls_certificate, &settings.tls_key) {
             (Some(certificate), Some(key)) => {
                 let certificate = Certificate::read(certificate, key)?;
-                let acceptor = certificate.acceptor()?;
-                Some((certificate, acceptor))
+                let config = certificate.config()?;
+                Some((certificate, config))
             }
             _ => None,
         };
@@ -165,7 +165,7 @@ impl Server {
     ///
     /// # Errors
     /// If the system cannot report the address.
-    pub fn url(&self) -> std::io::Result<String> {
+    pub fn url(&self) -> io::Result<String> {
         let scheme = scheme(self.tls.is_some());
         Ok(format!("{scheme}://{}{}", self.listener.local_addr()?, self.face.rules.config.gateway.path))
     }
@@ -173,7 +173,7 @@ impl Server {
     /// Serves until `stop` is ready, then waits for requests in flight up to `gateway.shutdown-ms`.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { listener, tls, face } = self;
-        let (certificate, acceptor) = tls.unzip();
+        let (certificate, tls) = tls.unzip();
         let idle = Arc::clone(&face);
         let watch = tokio::spawn(async move {
             loop {
@@ -184,7 +184,7 @@ impl Server {
             }
         });
         let certificate = certificate.map(|certificate| tokio::spawn(certificate.watch()));
-        let connections = Connections::new(&face.rules.config.gateway, face.connections, acceptor);
+        let connections = Connections::new(&face.rules.config.gateway, face.connections, tls);
         let serving = Arc::clone(&face);
         let answer = move |caller, request| {
             let face = Arc::clone(&serving);
@@ -211,17 +211,19 @@ fn scheme(is_tls: bool) -> &'static str {
 
 impl HttpFace {
     async fn answer(&self, caller: Caller, request: Request) -> Response {
-        if self.rules.transfers_files() && is_download(request.uri().path()) {
-            return self.download(&caller, &request.into_parts().0).await;
+        let (parts, body) = request.into_parts();
+        if self.rules.transfers_files() && is_download(parts.uri.path()) {
+            return self.download(&caller, &parts).await;
         }
-        if let Some(metadata) = self.resource.as_ref().and_then(|resource| resource.metadata(&request)) {
-            return metadata;
+        if let Some(metadata) = self.resource.as_ref().and_then(|resource| resource.metadata(&parts)) {
+            let checked = self.guard.check_source(&parts.headers, &parts.uri);
+            return checked.map_or_else(Refusal::response, |()| metadata);
         }
-        let admitted = match self.admit(&caller, &request).await {
+        let admitted = match self.admit(&caller, &parts).await {
             Ok(admitted) => admitted,
             // A request without a token does not count as a wrong token: its client needs the response to learn where
             // to get one.
-            Err(Refusal::Token) if request.headers().contains_key(AUTHORIZATION) => {
+            Err(Refusal::Token) if parts.headers.contains_key(AUTHORIZATION) => {
                 match self.attempts.failed(caller.address()).await {
                     AttemptOutcome::Refused => return self.demanded(Refusal::Token.response(), true),
                     AttemptOutcome::TooMany => return Refusal::TooManyTokens.response(),
@@ -232,7 +234,7 @@ impl HttpFace {
         };
         let active = self.active.watch(&admitted.holder.tenant);
         let response = tokio::select! {
-            response = self.respond(admitted, &caller, request) => response.unwrap_or_else(Refusal::response),
+            response = self.respond(admitted, &caller, parts, body) => response.unwrap_or_else(Refusal::response),
             () = removed(active.clone()) => return Refusal::NotFound.response(),
         };
         response.map(|body| body::until(body, removed(active)))
@@ -247,15 +249,15 @@ impl HttpFace {
     }
 
     /// Checks a request, and acquires its permit.
-    async fn admit(&self, caller: &Caller, request: &Request) -> Result<AdmittedRequest, Refusal> {
-        let path = request.uri().path();
+    async fn admit(&self, caller: &Caller, parts: &Parts) -> Result<AdmittedRequest, Refusal> {
+        let path = parts.uri.path();
         let settings = &self.rules.config.gateway;
         let named = path.strip_prefix(settings.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
         let named = named.map(|named| decoded(named).unwrap_or_default());
-        let tenant = self.guard.check(request, named.as_deref()).await?;
+        let tenant = self.guard.check(&parts.headers, &parts.uri, named.as_deref()).await?;
         let is_endpoint = named.is_some() || path == settings.path;
         let holder = self.holder(tenant, caller);
-        let permit = match *request.method() {
+        let permit = match parts.method {
             Method::GET if is_endpoint => self.shares.stream(&holder)?,
             _ => self.shares.requests(&holder, 1)?,
         };
@@ -268,9 +270,14 @@ impl HttpFace {
         Holder { tenant, address }
     }
 
-    async fn respond(&self, admitted: AdmittedRequest, caller: &Caller, request: Request) -> Result<Response, Refusal> {
+    async fn respond(
+        &self,
+        admitted: AdmittedRequest,
+        caller: &Caller,
+        parts: Parts,
+        body: Body,
+    ) -> Result<Response, Refusal> {
         let AdmittedRequest { holder, permit, is_endpoint } = admitted;
-        let (parts, body) = request.into_parts();
         if !is_endpoint {
             caller.hold(permit);
             if parts.uri.path() == filter::PATH {

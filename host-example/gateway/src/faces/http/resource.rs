@@ -1,7 +1,7 @@
 //! What clients learn of the authorization that they need: the metadata of a protected resource (RFC 9728).
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use serde_json::json;
@@ -31,9 +31,9 @@ impl ProtectedResource {
     }
 
     /// The answer to a request for the metadata.
-    pub(super) fn metadata(&self, request: &Request) -> Option<Response> {
-        let asked = request.uri().path();
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    pub(super) fn metadata(&self, head: &Parts) -> Option<Response> {
+        let asked = head.uri.path();
+        let is_read = matches!(head.method, Method::GET | Method::HEAD);
         (is_read && (asked == PATH || asked == self.path))
             .then(|| response(StatusCode::OK, Body::from(self.metadata.clone())))
     }

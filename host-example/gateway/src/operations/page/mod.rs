@@ -6,6 +6,7 @@
 
 mod view;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, ORIGIN, REFERRER_POLICY,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -102,7 +103,7 @@ pub(super) async fn answer(rules: &Arc<Rules>, admin: Option<&Admin>, visitor: &
         CHANGE_PATH | LOGIN_PATH if reads => not_allowed("this page takes a form"),
         _ if !visitor.is_admin => unauthorized(),
         CHANGE_PATH => change(rules, admin, visitor, request).await,
-        _ if reads => offload(rules, &request).await,
+        _ if reads => offload(rules, request.uri().clone()).await,
         _ => not_allowed("use GET or HEAD"),
     }
 }
@@ -141,7 +142,7 @@ fn fill(overview: &mut Overview, store: &Store) {
     let usage = store.usage();
     (overview.offloads_count, overview.offloads_bytes) = (usage.offloads, usage.bytes);
     let mut listed = store.list();
-    listed.sort_by(|one, other| other.id.cmp(&one.id));
+    listed.sort_by_key(|one| Reverse(one.id));
     listed.truncate(OFFLOADS_MAX);
     let tool = |tenant: &str, id: Ulid| store.find(tenant, id).ok().map(|offload| offload.record().tool.clone());
     overview.offloads =
@@ -149,8 +150,8 @@ fn fill(overview: &mut Overview, store: &Store) {
 }
 
 /// Shows an offload, and asks it.
-async fn offload(rules: &Arc<Rules>, request: &Request) -> Response {
-    let named = request.uri().path().strip_prefix(OFFLOADS_PATH).and_then(|rest| rest.split_once('/'));
+async fn offload(rules: &Arc<Rules>, uri: Uri) -> Response {
+    let named = uri.path().strip_prefix(OFFLOADS_PATH).and_then(|rest| rest.split_once('/'));
     let named = named.and_then(|(tenant, handle)| Some((percent_decoded(tenant)?, handle.parse::<Ulid>().ok()?)));
     let (Some((tenant, id)), Ok(store), Some(tools)) = (named, &rules.filter.store, &rules.tools) else {
         return html(StatusCode::NOT_FOUND, view::error("There is no such offload."));
@@ -161,7 +162,7 @@ async fn offload(rules: &Arc<Rules>, request: &Request) -> Response {
         Ok(Err(error)) => return html(StatusCode::NOT_FOUND, view::error(&error.for_client())),
         Err(error) => return html(StatusCode::INTERNAL_SERVER_ERROR, view::error(&error.to_string())),
     };
-    let form = form(request.uri().query().unwrap_or_default());
+    let form = form(uri.query().unwrap_or_default());
     let [section, condition] = ["section", "where"].map(|name| form.get(name).map(String::as_str).unwrap_or_default());
     let answer = match section.is_empty() && condition.is_empty() {
         true => None,
