@@ -1,5 +1,9 @@
 //! One result through the policy.
 
+use lro_contract::settings::{AfterFailure, LOG_BYTES_DEFAULT, PolicySettings};
+use lro_contract::text::one_line;
+use lro_contract::ulid::{Ulid, rfc3339};
+
 use crate::bindings::exports::lro::adapter::filter::{
     Abilities, Error, File, Limit, Outcome, Reply, Request, SizeUnit,
 };
@@ -10,9 +14,6 @@ use crate::convert::check_plan;
 use crate::record;
 use crate::record::Recorded;
 use crate::settings::Settings;
-use lro_contract::settings::{AfterFailure, LOG_BYTES_DEFAULT, PolicySettings};
-use lro_contract::text::one_line;
-use lro_contract::ulid::{Ulid, rfc3339};
 
 /// Why a policy's decision was not carried out.
 struct Failure {

@@ -20,7 +20,6 @@ use crate::clients::name_and_version;
 use crate::collect::{object, url};
 use crate::exit::Exit;
 use crate::output::{self, Terminal};
-
 use crate::server::{REVISION, Server};
 use crate::truncate::sizes;
 
