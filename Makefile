@@ -61,6 +61,7 @@ test: ready ## Run all tests
 	@$(CARGO) test --locked --release --no-fail-fast $(TESTED)
 	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-answer -p lro-redact
 	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) $(TESTED) -p lro-fail-points --test fail_points
+	@python3 tests/tools/session.py $(LRO) --check
 
 .PHONY: conformance
 conformance: ready ## Run the official conformance suite, directly, through the gateway and through the component
@@ -77,6 +78,10 @@ limits: ready ## What every known client gets of every kind of result: the table
 agents: ready ## Run the hooks in the real agents, with a model of a few lines on this machine; downloads 400 MB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data agents
 	@sh tests/tools/agents/agents.sh $(TARGET)
+
+.PHONY: session
+session: build ## Record `lro setup` with five configurations in the documentation
+	@python3 tests/tools/session.py $(LRO)
 
 .PHONY: packages
 packages: component build ## Put the components into the packages for Python, Node and edge runtimes
