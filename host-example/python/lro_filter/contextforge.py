@@ -7,6 +7,7 @@
         config: { threshold: 30000 }
 """
 
+import json
 from typing import Any
 
 from cpex.framework import (
@@ -59,9 +60,10 @@ class LROPlugin(Plugin):
         replacement = await self._filter.replacement(_wire(payload.result), name, context.state.get("arguments"))
         if replacement is None:
             return ToolPostInvokeResult()
-        if not _is_allowed(replacement.get("structuredContent"), getattr(tool, "output_schema", None)):
-            replacement |= {"structuredContent": None, "isError": True}
-        return ToolPostInvokeResult(modified_payload=payload.model_copy(update={"result": replacement}))
+        replaced = json.loads(replacement)
+        if not _is_allowed(replaced.get("structuredContent"), getattr(tool, "output_schema", None)):
+            replaced |= {"structuredContent": None, "isError": True}
+        return ToolPostInvokeResult(modified_payload=payload.model_copy(update={"result": replaced}))
 
 
 def _wire(result: dict) -> dict:

@@ -1,7 +1,6 @@
-"""Filters the results that a gateway gets from its servers: what `litellm` and `contextforge` share."""
+"""Filters the results that a gateway gets from its servers: what `litellm`, `contextforge` and `agentgateway` share."""
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -37,22 +36,35 @@ class GatewayFilter:
         self._settings = Settings.read(**config)
         self._filter = Filter(self._settings, **policy)
 
-    async def replacement(self, result: dict, tool: str, arguments: Mapping | None) -> dict | None:
-        """What goes on in place of a result, both as the JSON data of a `CallToolResult`; `None` if it passes.
+    async def replacement(self, result: dict | str, tool: str, arguments: Mapping | str | None) -> str | None:
+        """What goes on in place of a result, as JSON; `None` if it passes.
 
-        The results of tools named `lro_…` pass: they were read from an offload.
+        `result` is a `CallToolResult`, and `arguments` are those of the call: JSON, or its data. The results of tools named
+        `lro_…` pass: they were read from an offload.
         """
         if not self._settings.enabled or tool.startswith("lro_"):
             return None
         return await asyncio.to_thread(self._replacement, result, tool, arguments)
 
-    def _replacement(self, result: dict, tool: str, arguments: Mapping | None) -> dict | None:
+    def tools_list(self, result: str) -> str:
+        """The result of `tools/list`, as JSON, with output schemas that allow what takes the place of a result. Blocks.
+
+        Raises:
+            ResultError: It is not one.
+        """
+        return self._filter.policy.tools_list(to_json({"schema": self._settings.schema}), result)
+
+    def _replacement(self, result: dict | str, tool: str, arguments: Mapping | str | None) -> str | None:
         try:
-            query = None if arguments is None else to_json(arguments)
-            reply = self._filter.apply(to_json(result), tool, query=query, abilities=self._abilities)
+            query = None if arguments is None else _text(arguments)
+            reply = self._filter.apply(_text(result), tool, query=query, abilities=self._abilities)
         except ResultError as error:
             try:
                 return not_json(error, tool, self._settings, None)
             except Rejected as rejected:
-                return {"content": [{"type": "text", "text": str(rejected)}], "isError": True}
-        return None if reply["outcome"] == "pass" else json.loads(reply["tool-result"])
+                return to_json({"content": [{"type": "text", "text": str(rejected)}], "isError": True})
+        return None if reply["outcome"] == "pass" else reply["tool-result"]
+
+
+def _text(value: Mapping | str) -> str:
+    return value if isinstance(value, str) else to_json(value)

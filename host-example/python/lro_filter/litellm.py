@@ -54,7 +54,7 @@ class LROGuardrail(CustomGuardrail):
         replacement = await self._filter.replacement(wire_form(result), call.get("name", "tool"), call.get("arguments"))
         if replacement is None:
             return None
-        replaced = CallToolResult.model_validate(replacement)
+        replaced = CallToolResult.model_validate_json(replacement)
         result.is_error = replaced.is_error
         response_obj.mcp_tool_call_response = replaced.content
         return response_obj
