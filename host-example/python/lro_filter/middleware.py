@@ -25,6 +25,7 @@ from .errors import ReadError, Rejected, ResultError, StoreError
 from .filter import Filter, not_json
 from .reader import GUIDANCE, TEMPLATE, TOOLS, Reader
 from .settings import Settings
+from .wire import wire_form
 
 __all__ = ["LROMiddleware"]
 
@@ -212,7 +213,7 @@ class LROMiddleware(Middleware):
 
     def _filtered(self, request: mt.CallToolRequestParams, result: ToolResult, transport: str | None) -> ToolResult:
         try:
-            wire = _dump(_wire(result))
+            wire = _dump(wire_form(result))
         except ResultError as error:
             try:
                 return not_json(error, request.name, self.settings, result)
@@ -248,14 +249,6 @@ def _template(definition: dict) -> ResourceTemplate:
         description=definition["description"],
         parameters={},
     )
-
-
-def _wire(result: ToolResult) -> dict:
-    """The result as a `CallToolResult`."""
-    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
-    members = {"content": blocks, "structuredContent": result.structured_content, "_meta": result.meta}
-    wire = {name: value for name, value in members.items() if value is not None}
-    return wire | {"isError": True} if result.is_error else wire
 
 
 def _dump(value: Any) -> str:

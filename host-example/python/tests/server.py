@@ -69,6 +69,11 @@ def make(settings: dict, directory: Path) -> FastMCP:
     def words(count: int) -> str:
         return "word " * count
 
+    @mcp.tool(output_schema=None)
+    def plain(count: int) -> ToolResult:
+        """Records as text alone."""
+        return ToolResult([TextContent(type="text", text=json.dumps(rows(count)))])
+
     @mcp.tool
     def mixed(size: int) -> ToolResult:
         """One block of each kind."""
