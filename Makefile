@@ -83,7 +83,7 @@ agents: ready ## Run the hooks in the real agents, with a model of a few lines o
 gateways: ready packages ## Run the plugins in LiteLLM and ContextForge; downloads 1.2 GB, of which only those two have fixed versions
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
 	@sh tests/tools/set-up.sh $(TARGET)/test-data gateways
-	@cd host-example/python && CARGO_TARGET_DIR=$(abspath $(TARGET)) $(abspath $(TARGET))/test-data/venv-runtimes/bin/python -m unittest discover -s tests -p other_gateways.py
+	@PYTHONPATH=host-example/python CARGO_TARGET_DIR=$(abspath $(TARGET)) $(TARGET)/test-data/venv-runtimes/bin/python host-example/python/tests/other_gateways.py
 
 .PHONY: session
 session: build ## Record `lro setup` with five configurations in the documentation
