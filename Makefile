@@ -15,7 +15,7 @@ COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p l
 	-p lro-reader -p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory \
 	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory \
 	-p lro-act -p lro-act-directory -p lro-no-tools
-HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-setup -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
+HOST      := -p lro-system -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-setup -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
 # Cargo gives a dependency the features that all packages of one command need. So that most are compiled once, builds and tests of
 # the host name the same packages, and `embedded` stands for what the tests need.
 TESTED    := $(HOST) -p lro-tests

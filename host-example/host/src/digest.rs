@@ -5,8 +5,7 @@ use std::hash::Hasher as _;
 use std::io;
 
 use lro_contract::digest::{Checksum, FileDigest, FileHasher};
-use rustix::buffer::spare_capacity;
-use rustix::io::{pread, retry_on_intr};
+use lro_system::files::append_at;
 use twox_hash::XxHash3_64;
 
 use crate::ahead::Giver;
@@ -41,7 +40,7 @@ fn each_block(file: &File, from: u64, mut read: impl FnMut(&mut Vec<u8>)) -> io:
     loop {
         block.clear();
         block.reserve_exact(BLOCK_BYTES);
-        let length = retry_on_intr(|| pread(file, spare_capacity(&mut block), next))?;
+        let length = append_at(file, next, &mut block)?;
         if length == 0 {
             return Ok(());
         }

@@ -10,13 +10,12 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use lro_gateway::settings::Config;
 use lro_gateway::{Control, Gateway, GatewayError, counts_fuel, parts};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use lro_system::process::{hide_from_others, raise_open_files};
 
 use crate::exit::Exit;
 use crate::flags::GatewayFlags;
 use crate::output::Terminal;
+use crate::signals::{Signal, Signals};
 
 const EXAMPLES: &str = "Examples:
   lro gateway -- npx -y @modelcontextprotocol/server-filesystem /data
@@ -79,7 +78,7 @@ pub(crate) fn serve(gateway: Gateway, config: &Config, load: Load, terminal: &Te
     warn_about_exposure(config, terminal);
     raise_file_limit(config);
     // Install the handlers first: by default the signals kill the process.
-    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let signals = Signals::of_ends_and_reloads()?;
     let served = gateway.run(|control| {
         if let Some(url) = control.metrics_url() {
             terminal.message(&format!("metrics on {url}"));
@@ -103,18 +102,16 @@ pub(crate) fn plain(error: GatewayError) -> anyhow::Error {
     }
 }
 
-/// Reloads on SIGHUP, and stops on any other signal.
+/// Reloads and stops at signals.
 fn follow_signals(mut signals: Signals, control: &Control, load: Load) {
     let (hangups, received) = mpsc::channel();
     let reloading = control.clone();
     // A reload may take long, and must not delay the end.
     thread::spawn(move || received.iter().for_each(|()| reload(&reloading, &load)));
-    for signal in signals.forever() {
-        match signal {
-            SIGHUP => drop(hangups.send(())),
-            _ => return control.stop(),
-        }
+    while signals.next() == Signal::Reload {
+        let _ = hangups.send(());
     }
+    control.stop();
 }
 
 /// Reloads the configuration and all policies. Logs what is invalid; the previous state of it stays.
@@ -160,13 +157,9 @@ fn raise_file_limit(config: &Config) {
     let wanted = BASE_FILES
         + FILES_PER_CONNECTION * u64::from(gateway.connections.get())
         + FILES_PER_SESSION * u64::from(gateway.sessions.get());
-    let limits = getrlimit(Resource::Nofile);
-    let current = wanted.min(limits.maximum.unwrap_or(u64::MAX));
-    if limits.current.is_some_and(|now| now < current) {
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limits });
-        // With fewer files there are fewer connections, which is logged where they are counted.
-        let _ = raised.inspect_err(|error| tracing::debug!(%error, "cannot raise the limit of open files"));
-    }
+    // With fewer files there are fewer connections, which is logged where they are counted.
+    let _ =
+        raise_open_files(wanted).inspect_err(|error| tracing::debug!(%error, "cannot raise the limit of open files"));
 }
 
 /// Makes the process undumpable, so that other processes of this user, such as servers, cannot trace it or read tokens
@@ -176,18 +169,5 @@ pub(crate) fn make_undumpable(config: &Config) -> anyhow::Result<()> {
     if counts_fuel(config) {
         parts::sandbox(true)?;
     }
-    forbid_dumps().context("cannot make the process undumpable")
-}
-
-#[cfg(target_os = "linux")]
-fn forbid_dumps() -> io::Result<()> {
-    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-
-    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
-}
-
-/// Does nothing: other systems let a process of the same user trace this one only by their own rules, see SECURITY.md.
-#[cfg(not(target_os = "linux"))]
-fn forbid_dumps() -> io::Result<()> {
-    Ok(())
+    hide_from_others().context("cannot make the process undumpable")
 }

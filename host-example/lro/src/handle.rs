@@ -42,7 +42,7 @@ impl HandleArguments {
     fn parse_path(&self, store: &Store) -> anyhow::Result<(Ulid, Option<String>)> {
         let given = Path::new(&self.offload);
         let what = || format!("`{}` is neither a handle nor the path of an offload", self.offload);
-        let path = std::fs::canonicalize(given).with_context(what)?;
+        let path = dunce::canonicalize(given).with_context(what)?;
         let root = store.root();
         let Ok(inside) = path.strip_prefix(root) else {
             bail!("{}: it is not in {} (--dir, MCP_LRO_DIR)", what(), root.display());

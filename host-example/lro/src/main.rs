@@ -15,6 +15,7 @@ mod doctor;
 mod enter;
 mod exit;
 mod extract;
+mod file_system;
 mod flags;
 mod format;
 mod gateway;
@@ -36,6 +37,7 @@ mod self_check;
 mod serve;
 mod server;
 mod setup;
+mod signals;
 mod sql;
 mod status;
 mod table;
@@ -43,8 +45,6 @@ mod truncate;
 mod welcome;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 use exit::Exit;
@@ -148,9 +148,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Enter(arguments) = &arguments.command {
         return Ok(enter::run(arguments));
     }
-    // By default, this signal kills the process when a write exceeds the system's limit on file size. With a handler,
-    // the write fails instead, and the failure mode applies.
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    signals::survive_limit_of_file_size()?;
     // These use neither configuration nor environment.
     if let Command::Compile(arguments) = &arguments.command {
         return compile::run(arguments);

@@ -13,14 +13,14 @@ use clap::Args;
 use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode, PolicySettings};
 use lro_host::filter::{Outcome, Request};
-use lro_host::sandbox::{CONCURRENT_CALLS_MAX, Part, PartKind, Payload};
+use lro_host::sandbox::{Addressing, CONCURRENT_CALLS_MAX, Part, PartKind, Payload};
 use lro_host::store::{Store, StoreConfig};
 use lro_transport::Isolation;
-use rustix::fs::statfs;
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::exit::{self, Exit};
+use crate::file_system::FileSystem;
 use crate::{host, output};
 
 const EXAMPLES: &str = "Examples:
@@ -33,28 +33,8 @@ Exit codes:
   1  something fails
   2  usage or configuration";
 
-/// Address space of a process that has not mapped the pool of instances is below this: 256 GiB.
-const POOL_KILOBYTES_MIN: u64 = 256 << 20;
-
 /// With less memory than this, in bytes, a large result may not be filtered: 512 MiB.
 const MEMORY_BYTES_MIN: u64 = 512 << 20;
-
-/// File systems by the number that Linux gives them, and what is weaker on them.
-const FILE_SYSTEMS: [(i64, &str, Option<&str>); 11] = [
-    (0xef53, "ext4", None),
-    (0x5846_5342, "xfs", None),
-    (0x9123_683e, "btrfs", None),
-    (0x2fc1_2fc1, "zfs", None),
-    (0x794c_7630, "overlay", None),
-    (0x0102_1994, "tmpfs", Some("offloads are in memory, and gone when the machine stops")),
-    (0x6969, "NFS", Some(REMOTE)),
-    (0xff53_4d42, "CIFS", Some(REMOTE)),
-    (0xfe53_4d42, "SMB", Some(REMOTE)),
-    (0x0102_1997, "9p", Some(REMOTE)),
-    (0x6573_5546, "FUSE", Some(REMOTE)),
-];
-
-const REMOTE: &str = "locks and renames may not hold between machines: choose a local disk with --dir";
 
 /// Show what works on this machine: the store, the sandbox, the cache, the isolation of servers
 ///
@@ -151,18 +131,11 @@ fn directory(store: Result<Store, lro_host::store::StoreError>) -> Check {
     };
     let root = store.root();
     let found = |kind: &str| format!("{} is private, on {kind}", root.display());
-    match statfs(root) {
-        Ok(stat) => {
-            #[allow(clippy::unnecessary_cast, reason = "the type differs between platforms")]
-            let number = stat.f_type as i64;
-            let known = FILE_SYSTEMS.iter().find(|(known, ..)| *known == number);
-            match known {
-                Some((_, name, Some(advice))) => Check::weaker(CHECK, found(name), advice),
-                Some((_, name, None)) => Check::ok(CHECK, found(name)),
-                None => Check::ok(CHECK, found(&format!("file system {:#x}", stat.f_type))),
-            }
-        }
-        Err(error) => Check::fails(CHECK, &io::Error::from(error).into(), "choose another disk with --dir"),
+    match FileSystem::of(root) {
+        Ok(Some(FileSystem { name, weakness: Some(advice) })) => Check::weaker(CHECK, found(&name), advice),
+        Ok(Some(FileSystem { name, weakness: None })) => Check::ok(CHECK, found(&name)),
+        Ok(None) => Check::ok(CHECK, found("a file system that is not examined on this platform")),
+        Err(error) => Check::fails(CHECK, &error.into(), "choose another disk with --dir"),
     }
 }
 
@@ -186,21 +159,23 @@ fn synced(config: &Config, store: &Store) -> Check {
 /// The engine, and the address space of its instances.
 fn pool() -> Check {
     const CHECK: &str = "engine";
-    if let Err(error) = parts::sandbox(false) {
-        return Check::fails(CHECK, &error.into(), "this processor or system cannot run compiled WebAssembly");
-    }
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let size =
-        status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    match size.unwrap_or(0_u64) {
-        size if size >= POOL_KILOBYTES_MIN => {
-            let terabytes = size as f64 / f64::from(1 << 30);
-            Check::ok(
-                CHECK,
-                format!("{CONCURRENT_CALLS_MAX} instances are mapped, {terabytes:.1} TiB of address space"),
-            )
+    let sandbox = match parts::sandbox(false) {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            return Check::fails(CHECK, &error.into(), "this processor or system cannot run compiled WebAssembly");
         }
-        _ => Check::weaker(
+    };
+    let calls = sandbox.concurrent_calls();
+    match sandbox.code().addressing {
+        Addressing::Guarded if calls == CONCURRENT_CALLS_MAX => {
+            Check::ok(CHECK, format!("{calls} instances are mapped"))
+        }
+        Addressing::Guarded => Check::weaker(
+            CHECK,
+            format!("{calls} instances are mapped, of {CONCURRENT_CALLS_MAX}"),
+            "fewer calls run at the same time: see `ulimit -v`",
+        ),
+        Addressing::Checked => Check::weaker(
             CHECK,
             "no pool of instances could be mapped",
             "every call maps new memory, which takes longer: see `ulimit -v`",

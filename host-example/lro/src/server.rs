@@ -1,9 +1,7 @@
 //! A server behind a gateway of this process that only forwards: it starts commands and speaks HTTP.
 
 use std::collections::HashMap;
-use std::io;
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::io::{self, PipeReader, PipeWriter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -39,9 +37,8 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    stream: UnixStream,
-    /// Held while a message is written.
-    turn: Mutex<()>,
+    /// To the gateway; `None` from the end of the connection on.
+    input: Mutex<Option<PipeWriter>>,
     /// The requests that wait; `None` after the end of the connection.
     waiting: Mutex<Option<HashMap<Id, mpsc::Sender<Message>>>>,
     /// The beginning of the first line that is not a message.
@@ -57,18 +54,17 @@ impl Server {
 
     /// The same for a client, with a longest wait for each answer.
     pub(crate) async fn start_as(gateway: Gateway, client: &Value, timeout: Option<Duration>) -> anyhow::Result<Self> {
-        let (own, other) = UnixStream::pair().context("cannot connect to the server")?;
-        let reader = own.try_clone().context("cannot connect to the server")?;
+        let (asked, input) = io::pipe().context("cannot connect to the server")?;
+        let (answers, answered) = io::pipe().context("cannot connect to the server")?;
         let limits = Arc::clone(&gateway.rules().limits);
         let shared = Arc::new(Shared {
-            stream: own,
-            turn: Mutex::default(),
+            input: Mutex::new(Some(input)),
             waiting: Mutex::new(Some(HashMap::new())),
             stray: Mutex::default(),
         });
         let reading = Arc::clone(&shared);
-        thread::Builder::new().spawn(move || reading.read(reader, limits))?;
-        let gateway = thread::Builder::new().spawn(move || gateway.serve(other))?;
+        thread::Builder::new().spawn(move || reading.read(answers, limits))?;
+        let gateway = thread::Builder::new().spawn(move || gateway.serve(asked, answered))?;
         let mut server = Self { hello: Value::Null, shared, timeout, count: AtomicU64::new(0), gateway: Some(gateway) };
         let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}).to_string();
         match server.result("initialize", &hello).await {
@@ -152,7 +148,8 @@ impl Server {
             let cancellation = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
             let _ = self.shared.send(cancellation);
         }
-        let _ = self.shared.stream.shutdown(Shutdown::Both);
+        // At the end of its input, the gateway ends.
+        drop(self.shared.input().take());
         match self.gateway.take().map(JoinHandle::join) {
             Some(Ok(ended)) => Ok(ended?),
             Some(Err(_)) => bail!("internal error: see the log"),
@@ -184,14 +181,20 @@ impl Shared {
         }
     }
 
+    fn input(&self) -> MutexGuard<'_, Option<PipeWriter>> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn send(&self, message: impl Into<Bytes>) -> io::Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        write_line(&mut &self.stream, &message.into())
+        match self.input().as_mut() {
+            Some(input) => write_line(input, &message.into()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
     }
 
     /// Delivers what the server sends, until it ends.
-    fn read(&self, stream: UnixStream, limits: Arc<MessageLimits>) {
-        let mut lines = Lines::new(stream, limits);
+    fn read(&self, answers: PipeReader, limits: Arc<MessageLimits>) {
+        let mut lines = Lines::new(answers, limits);
         while let Ok(Some(line)) = lines.next() {
             match line {
                 Line::Whole(message) => self.receive(Message::read(message)),

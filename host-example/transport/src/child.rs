@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{self, PipeReader, PipeWriter, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::io::{self, PipeReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +11,10 @@ use std::time::{Duration, Instant};
 use std::{env, fmt, thread};
 
 use bytes::{Buf, Bytes, BytesMut};
+use lro_system::process::{found_program, signal};
+use lro_system::{Group, NonBlockingPipe, Readiness};
 use memchr::memchr;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::diagnostics::Diagnostics;
 use super::{Isolation, Line, Lines, MessageLimits, widen_pipe};
@@ -37,8 +34,8 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of queued message pieces before senders have to wait. A large message is usually one piece.
 const BACKLOG_PIECES_MAX: usize = 64;
 
-/// Timeout of one poll of the pipe to a server.
-const WRITE_POLL_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Timeout of one wait for room in the pipe to a server.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Maximum size of a message that is written together with its line feed, in bytes.
 const ONE_WRITE_BYTES: usize = 64 << 10;
@@ -94,12 +91,15 @@ impl Launch {
     fn spawn(&self, input: PipeReader) -> io::Result<Child> {
         let prepare = |command: &mut Command| {
             command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            Group::prepare(command);
         };
         if let Some(isolation) = &self.isolation {
             return isolation.spawn(self, &input, prepare);
         }
-        let mut command = Command::new(&self.program);
+        let path = self.environment.iter().find(|(name, _)| name.eq_ignore_ascii_case("PATH"));
+        let path = path.map(|(_, path)| path.as_os_str()).unwrap_or_default();
+        let mut command = Command::new(found_program(&self.program, path));
         command.args(&self.arguments);
         prepare(&mut command);
         command.stdin(input).spawn()
@@ -117,13 +117,15 @@ impl Launch {
     }
 }
 
-/// A running server. It leads its own process group, which is killed when it ends.
+/// A running server. What it has started is killed when it ends.
 #[derive(Debug)]
 pub struct ServerProcess {
     input: Mutex<Input>,
     /// Notified when the backlog changes.
     changed: Condvar,
-    pid: Pid,
+    /// Process id.
+    pid: u32,
+    group: Group,
     /// Message if it ends before it writes anything.
     hint: Option<String>,
     is_isolated: bool,
@@ -135,8 +137,7 @@ pub struct ServerProcess {
 /// Input of a server that is still to be written.
 #[derive(Debug, Default)]
 struct Input {
-    /// Non-blocking.
-    pipe: Option<PipeWriter>,
+    pipe: Option<NonBlockingPipe>,
     /// Messages with their line feeds, in pieces. The first may be partly written.
     backlog: VecDeque<Bytes>,
     /// Whether to close the pipe when the backlog is empty.
@@ -157,24 +158,24 @@ impl ServerProcess {
     ) -> io::Result<Arc<Self>> {
         let (input, pipe) = io::pipe()?;
         let mut child = launch.spawn(input)?;
+        let group = Group::of(&child).inspect_err(|_| drop(child.kill()))?;
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let (Some(output), Some(errors)) = (output, errors) else { return Err(io::Error::other("no pipes")) };
         widen_pipe(&pipe);
         widen_pipe(&output);
-        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
-        let writable = pipe.as_fd().try_clone_to_owned()?;
+        let (pipe, readiness) = NonBlockingPipe::new(pipe)?;
         let input = Mutex::new(Input { pipe: Some(pipe), ..Input::default() });
-        let (changed, pid) = (Condvar::new(), Pid::from_child(&child));
+        let (changed, pid) = (Condvar::new(), child.id());
         let (hint, is_isolated) = (launch.hint(), launch.isolation.is_some());
         let (has_written, ended) = (AtomicBool::new(false), Mutex::new(None));
-        let server = Arc::new(Self { input, changed, pid, hint, is_isolated, has_written, ended });
+        let server = Arc::new(Self { input, changed, pid, group, hint, is_isolated, has_written, ended });
         let (mut diagnostics, (logged, logging)) = (Diagnostics::new(pid, launch.log_bytes), mpsc::channel::<()>());
         thread::spawn(move || {
             diagnostics.log(errors);
             drop(logged);
         });
         let writer = Arc::clone(&server);
-        thread::spawn(move || writer.write_backlog(&writable));
+        thread::spawn(move || writer.write_backlog(&readiness));
         let watcher = Arc::clone(&server);
         thread::spawn(move || watcher.watch());
         let (process, mut lines) = (Arc::clone(&server), Lines::new(output, Arc::clone(limits)));
@@ -244,7 +245,7 @@ impl ServerProcess {
     }
 
     /// Writes the backlog, until the pipe is closed.
-    fn write_backlog(&self, writable: &OwnedFd) {
+    fn write_backlog(&self, readiness: &Readiness) {
         loop {
             let mut input = self.input.lock();
             while input.backlog.is_empty() && !input.closing && input.pipe.is_some() {
@@ -259,8 +260,7 @@ impl ServerProcess {
             drop(input);
             self.changed.notify_all();
             if waits {
-                let mut ready = [PollFd::new(writable, PollFlags::OUT)];
-                let _ = poll(&mut ready, Some(&WRITE_POLL_TIMEOUT));
+                readiness.wait(WRITE_TIMEOUT);
             }
         }
     }
@@ -282,9 +282,9 @@ impl ServerProcess {
         if self.wait(timeout) {
             return;
         }
-        let _ = kill_process_group(self.pid, Signal::TERM);
+        self.group.ask_to_end();
         if !self.wait(TERMINATION_GRACE) {
-            let _ = kill_process_group(self.pid, Signal::KILL);
+            self.group.kill();
             self.wait(TERMINATION_GRACE);
         }
     }
@@ -303,9 +303,9 @@ impl ServerProcess {
 
     /// Waits for the process itself, and then kills orphans that hold its output open.
     fn watch(&self) {
-        let _ = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        self.group.wait();
         if !self.wait(ORPHANS_GRACE) {
-            let _ = kill_process_group(self.pid, Signal::KILL);
+            self.group.kill();
         }
     }
 
@@ -314,17 +314,17 @@ impl ServerProcess {
         let start = Instant::now();
         let (mut asked, mut killed) = (false, false);
         // Do not reap the process yet: as a zombie it keeps its process group id from being reused.
-        while matches!(waitid(WaitId::Pid(self.pid), peek()), Ok(None)) {
+        while !self.group.has_ended() {
             if !killed && start.elapsed() > 2 * TERMINATION_GRACE {
-                let _ = kill_process_group(self.pid, Signal::KILL);
+                self.group.kill();
                 killed = true;
             } else if !asked && start.elapsed() > TERMINATION_GRACE {
-                let _ = kill_process_group(self.pid, Signal::TERM);
+                self.group.ask_to_end();
                 asked = true;
             }
             thread::sleep(POLL_INTERVAL);
         }
-        let _ = kill_process_group(self.pid, Signal::KILL);
+        self.group.kill();
         let text = match child.wait() {
             Ok(_) if asked => "closed its output".to_owned(),
             Ok(status) => describe(status),
@@ -338,7 +338,7 @@ impl ServerProcess {
             return text;
         }
         let text = self.hint.as_ref().map_or_else(|| text.clone(), |hint| format!("{text} {hint}"));
-        tracing::warn!(server = self.pid.as_raw_nonzero(), isolated = self.is_isolated, "the server {text}");
+        tracing::warn!(server = self.pid, isolated = self.is_isolated, "the server {text}");
         text
     }
 }
@@ -361,12 +361,8 @@ impl Input {
     }
 }
 
-fn peek() -> WaitIdOptions {
-    WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG
-}
-
 fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
+    match (status.code(), signal(status)) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_owned(),

@@ -3,8 +3,6 @@
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
-
 /// Period of the rate limit.
 const PERIOD: Duration = Duration::from_secs(60);
 
@@ -17,7 +15,7 @@ const LINE_OVERHEAD_BYTES: u64 = 100;
 /// Logs the standard error of a server until it is closed.
 pub(super) struct Diagnostics {
     /// Process id of the server.
-    server: Pid,
+    server: u32,
     /// Maximum bytes in the log per [`PERIOD`].
     bytes_max: u64,
     bytes: u64,
@@ -32,7 +30,7 @@ struct Dropped {
 }
 
 impl Diagnostics {
-    pub(super) fn new(server: Pid, bytes_max: u64) -> Self {
+    pub(super) fn new(server: u32, bytes_max: u64) -> Self {
         Self { server, bytes_max, bytes: 0, since: Instant::now(), dropped: Dropped::default() }
     }
 
@@ -71,7 +69,7 @@ impl Diagnostics {
             (self.bytes, self.since) = (0, Instant::now());
         }
         let bytes = text.len() as u64 + LINE_OVERHEAD_BYTES;
-        let server = self.server.as_raw_nonzero();
+        let server = self.server;
         if self.bytes.saturating_add(bytes) > self.bytes_max {
             if self.dropped.lines == 0 {
                 let limit = self.bytes_max;
@@ -96,12 +94,7 @@ impl Diagnostics {
     fn log_dropped(&mut self) {
         let Dropped { lines, bytes } = std::mem::take(&mut self.dropped);
         if lines > 0 {
-            tracing::warn!(
-                server = self.server.as_raw_nonzero(),
-                lines,
-                bytes,
-                "of the server's standard error were left out"
-            );
+            tracing::warn!(server = self.server, lines, bytes, "of the server's standard error were left out");
         }
     }
 }

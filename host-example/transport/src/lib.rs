@@ -16,8 +16,9 @@ mod spool;
 
 pub use child::{LOG_BYTES_DEFAULT, Launch, ServerProcess, write_line};
 pub use isolation::{Isolation, ServerUser, enter};
-pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX, widen_pipe};
+pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX};
 pub use lro_http::Event;
+pub use lro_system::widen_pipe;
 pub use pool::{Permit, Pool};
 pub use spool::{
     DISK_BYTES_DEFAULT, DiskBudget, MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Share, Spool,

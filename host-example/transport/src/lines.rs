@@ -1,7 +1,6 @@
 //! Splits a byte stream into lines, one message each.
 
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -23,9 +22,6 @@ const READ_BYTES_MIN: usize = 16 << 10;
 
 /// Size of the buffer for a line that is collected in a [`Spool`].
 const LONG_BUFFER_BYTES: usize = 256 << 10;
-
-#[cfg(target_os = "linux")]
-const PIPE_BYTES: usize = 1 << 20;
 
 /// One line, without its line feed. A preceding carriage return is part of the line.
 #[derive(Debug)]
@@ -216,14 +212,3 @@ impl LongLine {
         }
     }
 }
-
-/// Enlarges a pipe to 1 MiB, so that a large message needs fewer context switches. Does nothing if it is not a pipe or
-/// the system refuses.
-#[cfg(target_os = "linux")]
-pub fn widen_pipe(pipe: impl AsFd) {
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
-}
-
-/// Does nothing: the system sizes pipes by what goes through them.
-#[cfg(not(target_os = "linux"))]
-pub fn widen_pipe(_: impl AsFd) {}

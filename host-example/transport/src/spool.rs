@@ -1,14 +1,14 @@
 //! Collects one message, in memory or, past a limit, in a file.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use lro_http::Buffer;
+use lro_system::files::private_directories;
 use memmap2::Mmap;
 
 use super::{Permit, Pool};
@@ -208,6 +208,9 @@ pub struct Spool {
 /// A message in a file, with its share of the budget.
 struct Mapped {
     map: Mmap,
+    /// Windows removes the file when it is closed, unless it is still mapped.
+    #[cfg(windows)]
+    _file: File,
     _on_disk: OnDisk,
 }
 
@@ -298,8 +301,13 @@ impl Spool {
         }
         self.write(&[])?;
         let Some(file) = self.file.take() else { return Ok(Bytes::new()) };
-        let map = map(file).map_err(|error| self.failed(error))?;
-        Ok(Bytes::from_owner(Mapped { map, _on_disk: self.on_disk }))
+        let map = map(&file).map_err(|error| self.failed(error))?;
+        Ok(Bytes::from_owner(Mapped {
+            map,
+            #[cfg(windows)]
+            _file: file,
+            _on_disk: self.on_disk,
+        }))
     }
 
     /// Writes the buffer to the file, and then `bytes`, or buffers them if they are few.
@@ -335,7 +343,7 @@ impl Spool {
 fn anonymous_file(directory: &Path) -> io::Result<File> {
     match tempfile::tempfile_in(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            private_directories().recursive(true).create(directory)?;
             tempfile::tempfile_in(directory)
         }
         result => result,
@@ -343,8 +351,8 @@ fn anonymous_file(directory: &Path) -> io::Result<File> {
 }
 
 #[expect(unsafe_code, reason = "a large message must not occupy memory that only swapping can free")]
-fn map(file: File) -> io::Result<Mmap> {
-    // SAFETY: the file is anonymous and only this process has opened it, and its only handle is dropped here, after the
-    // last write. So nothing can change or shorten it under the map.
-    unsafe { Mmap::map(&file) }
+fn map(file: &File) -> io::Result<Mmap> {
+    // SAFETY: the file is anonymous and only this process has opened it, and nothing is written through its only handle any
+    // more. So nothing can change or shorten it under the map.
+    unsafe { Mmap::map(file) }
 }

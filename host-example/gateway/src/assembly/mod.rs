@@ -8,19 +8,18 @@ mod remote;
 mod server;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::{env, fmt, io, thread};
+use std::{env, fmt, thread};
 
 use lro_host::extract::Budget;
 use lro_host::filter::Filter;
 use lro_host::mcp::Tools;
 use lro_host::policy::{Registry, RegistryError, Watch};
 use lro_host::store::Store;
+use lro_system::process::{standard_input, standard_output};
 use tokio::sync::Notify;
 
 pub use self::error::{GatewayError, ReloadError};
@@ -154,13 +153,16 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// Serves one client of this process on a stream, until that is closed. Blocks.
+    /// Serves one client of this process, which writes to `input` and reads `output`, until the input ends. Blocks.
     ///
     /// # Errors
     /// [`GatewayError`] if the server cannot be started, or reading fails.
-    pub fn serve(self, stream: UnixStream) -> Result<(), GatewayError> {
-        let input = stream.try_clone().map_err(GatewayError::System)?;
-        Ok(stdio::serve(&self.rules, self.upstream, input, stream, |_| {})?)
+    pub fn serve(
+        self,
+        input: impl Read + Send + 'static,
+        output: impl Write + Send + 'static,
+    ) -> Result<(), GatewayError> {
+        Ok(stdio::serve(&self.rules, self.upstream, input, output, |_| {})?)
     }
 }
 
@@ -311,9 +313,8 @@ fn serve_stdio(
     start: impl FnOnce(Option<String>, Arc<dyn Fn() + Send + Sync>),
 ) -> Result<(), GatewayError> {
     let _upkeep = Upkeep::start(rules, about);
-    // Bypass the small, locked buffers of the standard library.
-    let input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(GatewayError::System)?);
-    let output = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(GatewayError::System)?);
+    let input = standard_input().map_err(GatewayError::System)?;
+    let output = standard_output().map_err(GatewayError::System)?;
     stdio::serve(rules, upstream, input, output, |stop| start(None, Arc::new(move || stop.now())))?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use lro_host::extract::Extractor;
 use lro_host::policy::{CompileCache, CompilePlace, Compiler, Digest, LoadOptions, PublicKey};
 use lro_host::sandbox::{Sandbox, SandboxSettings};
 use lro_host::store::StoreConfig;
+use lro_system::files;
 
 use super::GatewayError;
 use crate::settings::Config;
@@ -106,9 +107,7 @@ pub fn compile_cache() -> Option<CompileCache> {
 
 /// What is cached is beside the default store, not in it, because its subdirectories are tenants.
 pub(super) fn cache_directory(name: &str) -> Option<PathBuf> {
-    let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
-    Some(cache.join(name))
+    Some(files::cache_directory(|name| env::var_os(name))?.join(name))
 }
 
 /// The compiler: child processes of the helper, or without one, threads.

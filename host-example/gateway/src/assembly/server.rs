@@ -126,7 +126,7 @@ fn needed(launch: &Launch) -> Vec<PathBuf> {
 
 /// Resolves links in a path, if it exists.
 fn resolved(path: &Path) -> PathBuf {
-    fs::canonicalize(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
+    dunce::canonicalize(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Looks up a user.

@@ -150,7 +150,7 @@ impl FileState {
 impl Root {
     fn open(given: &Path) -> Result<Self, FilesError> {
         let failed = |source| FilesError::Open { path: given.to_owned(), source };
-        let real = given.canonicalize().map_err(failed)?;
+        let real = dunce::canonicalize(given).map_err(failed)?;
         let kind = real.metadata().map_err(failed)?;
         let (directory, file) = match (real.parent(), real.file_name()) {
             _ if kind.is_dir() => (real.as_path(), None),
@@ -189,7 +189,7 @@ impl Files {
             root.name = root.file.clone().unwrap_or_default();
         }
         let offloading = std::array::from_fn(|_| Mutex::default());
-        let store = store.canonicalize().or_else(|_| absolute(store)).unwrap_or_else(|_| store.to_owned());
+        let store = dunce::canonicalize(store).or_else(|_| absolute(store)).unwrap_or_else(|_| store.to_owned());
         Ok(Self { roots, store, limits, offloading, pruned: PruneTime::default() })
     }
 

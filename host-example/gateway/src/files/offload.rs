@@ -1,8 +1,7 @@
 //! Offloads a file that is asked about, once for each of its states.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +11,7 @@ use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Part, PartKind, Payload};
 use lro_host::store::{Offload, Store, Ulid};
+use lro_system::files::private_directories;
 use lro_transport::{Spool, SpoolError};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -180,7 +180,7 @@ fn known(entry: &Path, store: &Store, tenant: &str) -> Option<Offload> {
 /// Keeps a handle. Whoever writes last wins: both offloads have the same content.
 fn keep(entry: &Path, id: Ulid) -> std::io::Result<()> {
     let directory: PathBuf = entry.parent().unwrap_or(Path::new(".")).to_owned();
-    match DirBuilder::new().mode(0o700).create(&directory) {
+    match private_directories().create(&directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }

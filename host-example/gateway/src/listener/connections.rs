@@ -20,8 +20,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use lro_system::process::open_files;
 use parking_lot::Mutex;
-use rustix::process::{Resource, getrlimit};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -404,7 +404,7 @@ impl AsyncWrite for TimeoutStream {
 /// offloads.
 pub(crate) fn limit(wanted: NonZeroU32) -> usize {
     let wanted = u64::from(wanted.get());
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let files = open_files().unwrap_or(u64::MAX);
     let limit = wanted.min(files / 2).max(1);
     if limit < wanted {
         tracing::warn!(limit, files, "the limit of open files allows fewer connections than gateway.connections");

@@ -4,13 +4,13 @@
 //! skip the files of closed stores, even if the process was killed.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use lro_host::store::{Store, Ulid};
+use lro_system::files::{private_directories, private_files};
 use serde::{Deserialize, Serialize};
 
 use super::history;
@@ -150,7 +150,7 @@ impl Writer {
     pub(crate) fn new(store: &Store) -> io::Result<Self> {
         let owner = store.owner().map_err(io::Error::other)?;
         let directory = directory(store);
-        match DirBuilder::new().mode(0o700).create(&directory) {
+        match private_directories().create(&directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => remove_dead(store)?,
         }
@@ -165,8 +165,7 @@ impl Writer {
     /// Replaces the file atomically.
     pub(crate) fn write(&mut self, status: &Status) -> io::Result<()> {
         let text = serde_json::to_vec(status)?;
-        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
-        options.open(&self.unfinished)?.write_all(&text)?;
+        private_files().create(true).truncate(true).open(&self.unfinished)?.write_all(&text)?;
         fs::rename(&self.unfinished, &self.file)
     }
 }

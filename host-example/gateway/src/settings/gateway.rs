@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::ops::Deref;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::{fmt, fs};
 
@@ -462,7 +461,7 @@ impl Token {
         // This copy is wiped. The environment keeps the token, so the process must not be dumpable.
         let token = Zeroizing::new(match self {
             Self::Sha256(digest) => return Ok(*digest),
-            Self::Variable(name) => environment(name).ok_or("the variable is not set")?.into_vec(),
+            Self::Variable(name) => environment(name).ok_or("the variable is not set")?.into_encoded_bytes(),
             Self::File(path) => fs::read(path).map_err(|error| format!("cannot read the file: {error}"))?,
         });
         match (token.trim_ascii(), self) {

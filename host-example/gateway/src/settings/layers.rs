@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
+use lro_system::files::cache_directory;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -314,9 +315,7 @@ pub(super) fn key_text(path: &[String]) -> String {
     steps.collect::<Vec<_>>().join(".")
 }
 
-/// `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`. Relative paths are ignored.
+/// `lro-filter` in the [`cache_directory`].
 pub(super) fn default_dir(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
-    let path = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
-    Some(cache.join("lro-filter"))
+    Some(cache_directory(|name| environment.get(OsStr::new(name)).cloned())?.join("lro-filter"))
 }

@@ -1,7 +1,7 @@
 //! The environment of a server that the gateway starts.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -55,6 +55,26 @@ pub const SERVER_VARIABLES: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
+/// Variables that a server gets on Windows in addition, for the same reasons.
+const WINDOWS_VARIABLES: &[&str] = &[
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+];
+
 /// Prefixes of the gateway's own variables, which no server gets.
 const OWN_PREFIXES: [&str; 2] = [VARIABLE_PREFIX, "LRO_"];
 
@@ -74,15 +94,18 @@ impl Config {
     pub fn server_environment(&self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> ServerEnvironment {
         let secrets = self.secret_variables();
         let passes_all = self.gateway.env_all.unwrap_or(self.gateway.listen.is_none());
-        let patterns: Vec<&str> =
-            SERVER_VARIABLES.iter().copied().chain(self.gateway.env.iter().map(String::as_str)).collect();
+        let of_system = if cfg!(windows) { WINDOWS_VARIABLES } else { &[] };
+        let own = self.gateway.env.iter().map(String::as_str);
+        let patterns: Vec<String> =
+            SERVER_VARIABLES.iter().chain(of_system).copied().chain(own).map(|name| comparable(name)).collect();
         let (mut variables, mut withheld) = (Vec::new(), BTreeSet::new());
         for (name, value) in environment {
             let shown = name.to_string_lossy().into_owned();
-            if secrets.contains(name.as_os_str()) || OWN_PREFIXES.iter().any(|prefix| shown.starts_with(prefix)) {
+            let compared = comparable(&shown);
+            if secrets.contains(&compared) || OWN_PREFIXES.iter().any(|prefix| compared.starts_with(prefix)) {
                 continue;
             }
-            if passes_all || patterns.iter().any(|pattern| matches(pattern, &shown)) {
+            if passes_all || patterns.iter().any(|pattern| matches(pattern, &compared)) {
                 variables.push((name, value));
             } else {
                 withheld.insert(shown);
@@ -92,21 +115,26 @@ impl Config {
     }
 
     /// The variables that hold secrets of the gateway.
-    fn secret_variables(&self) -> BTreeSet<&OsStr> {
+    fn secret_variables(&self) -> BTreeSet<String> {
         let gateway = &self.gateway;
         let headers = gateway.upstream_headers.values().filter_map(|header| match header {
-            UpstreamHeader::Variable(name) => Some(OsStr::new(name)),
+            UpstreamHeader::Variable(name) => Some(name),
             UpstreamHeader::Text(_) => None,
         });
         let tokens =
             gateway.tokens.values().chain(&gateway.admin_token).chain(&gateway.metrics_token).filter_map(|token| {
                 match token {
-                    Token::Variable(name) => Some(OsStr::new(name)),
+                    Token::Variable(name) => Some(name),
                     Token::File(_) | Token::Sha256(_) => None,
                 }
             });
-        tokens.chain(headers).collect()
+        tokens.chain(headers).map(|name| comparable(name)).collect()
     }
+}
+
+/// The name of a variable, of which Windows ignores the case.
+fn comparable(name: &str) -> String {
+    if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() }
 }
 
 pub(super) fn env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

@@ -12,10 +12,10 @@ use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lro_system::process;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::bounds::{self, End};
 use super::gate::{Bounds, Gate, Permit};
 use super::{LoadError, anonymous, cache};
 use crate::faults::fail_point;
@@ -164,15 +164,19 @@ impl Compiler {
             .stderr(messages.try_clone().map_err(failed)?)
             .spawn();
         let mut child = match child {
-            Err(error) if bounds::is_foreign_program(&error) => {
+            Err(error) if process::is_foreign_program(&error) => {
                 warn_once(program, &error);
                 return Ok(None);
             }
             child => child.map_err(failed)?,
         };
-        let status = wait(&mut child, deadline).map_err(failed)?;
+        let ended = wait(&mut child, deadline, self.limits.memory_bytes).map_err(failed)?;
         fail_point!("policy::compiled-by-child", failed);
-        let status = status.ok_or(LoadError::CompileTime(self.limits.time))?;
+        let status = match ended {
+            Ended::Itself(status) => status,
+            Ended::AtDeadline => return Err(LoadError::CompileTime(self.limits.time)),
+            Ended::AtMemoryLimit => return Err(LoadError::CompileMemory(self.limits.memory_bytes)),
+        };
         if status.success() {
             let code = anonymous::sealed(output)
                 .and_then(|code| read_from_start(code, self.limits.memory_bytes))
@@ -190,10 +194,12 @@ impl Compiler {
         if is_memory.iter().any(|sign| message.contains(sign)) {
             return LoadError::CompileMemory(self.limits.memory_bytes);
         }
-        match bounds::end(status) {
-            End::OutOfTime => LoadError::CompileTime(self.limits.time),
-            End::Signal(signal) => LoadError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
-            End::Status => LoadError::Compile(message.to_owned()),
+        if process::ran_out_of_time(status) {
+            return LoadError::CompileTime(self.limits.time);
+        }
+        match process::signal(status) {
+            Some(signal) => LoadError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
+            None => LoadError::Compile(message.to_owned()),
         }
     }
 }
@@ -216,19 +222,30 @@ fn read_from_start(mut file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Waits for a child. At the deadline, kills it and returns `None`.
-fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-    loop {
+/// How a child has ended.
+enum Ended {
+    Itself(ExitStatus),
+    AtDeadline,
+    AtMemoryLimit,
+}
+
+/// Waits for a child, and kills it at the deadline, or when it uses more memory than the system itself limits.
+fn wait(child: &mut Child, deadline: Instant, memory_bytes: u64) -> io::Result<Ended> {
+    let killed = loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+            return Ok(Ended::Itself(status));
         }
         if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+            break Ended::AtDeadline;
+        }
+        if process::unlimited_memory(child).is_some_and(|bytes| bytes > memory_bytes) {
+            break Ended::AtMemoryLimit;
         }
         thread::sleep(CHILD_POLL_INTERVAL);
-    }
+    };
+    child.kill()?;
+    child.wait()?;
+    Ok(killed)
 }
 
 /// Rounds up to whole seconds, the unit of processor time limits.
@@ -253,7 +270,7 @@ pub fn compile_as_child(
     mut output: impl Write,
 ) -> Result<(), LoadError> {
     let failed = |error: io::Error| LoadError::Compile(error.to_string());
-    bounds::limit_this_process(memory_bytes, seconds).map_err(failed)?;
+    process::limit_this_process(memory_bytes, seconds).map_err(failed)?;
     let refused = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
     let engine = code.compiling_engine().map_err(refused)?;
     let mut bytes = Vec::new();

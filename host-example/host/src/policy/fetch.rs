@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -140,9 +140,8 @@ impl ComponentCache {
 
     /// A file and when it was last changed.
     fn dated(&self, name: &str) -> Option<(String, SystemTime)> {
-        let (_, stat) = self.directory.file(name).ok()?;
-        let changed = UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(stat.st_mtime).ok()?))?;
-        Some((name.to_owned(), changed))
+        let (_, metadata) = self.directory.file(name).ok()?;
+        Some((name.to_owned(), metadata.modified().ok()?))
     }
 
     fn read(&self, file: &str, bytes_max: u64) -> Option<Vec<u8>> {

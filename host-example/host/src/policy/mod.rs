@@ -15,7 +15,6 @@
 
 mod ahead_of_time;
 mod anonymous;
-mod bounds;
 mod breaker;
 mod built_in;
 mod cache;

@@ -1,10 +1,10 @@
 //! The bytes of a policy and its signature, read once, so that the checked bytes are the compiled ones.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use lro_system::files::open_without_waiting;
 use minisign_verify::Signature;
 
 use super::{Claims, Digest, LoadError, LoadOptions};
@@ -88,10 +88,7 @@ pub(super) fn signature_path(path: &Path) -> PathBuf {
 
 fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
     let failed = |source| LoadError::Read { path: path.display().to_string(), source };
-    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| failed(error.into()))?;
-    let file = File::from(file);
+    let file = open_without_waiting(path).map_err(failed)?;
     fail_point!("policy::read", failed);
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {

@@ -156,7 +156,7 @@ impl Directories {
         for entry in registry.all() {
             let Some(file) = entry.from.location.file() else { continue };
             wanted.extend(file.parent().map(Path::to_owned));
-            wanted.extend(fs::canonicalize(file).ok().and_then(|target| Some(target.parent()?.to_owned())));
+            wanted.extend(dunce::canonicalize(file).ok().and_then(|target| Some(target.parent()?.to_owned())));
         }
         for old in self.watched.difference(&wanted) {
             let _ = self.watcher.unwatch(old);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lro_contract::digest::FileDigest;
+use lro_system::files::open_directory;
 use parking_lot::Mutex;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
@@ -213,7 +214,7 @@ impl Prepared {
         directory: OutputDirectory<'_>,
     ) -> Result<(Written, Cost), CallError> {
         let OutputDirectory { path, write_back } = directory;
-        let directories = vec![(File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite)];
+        let directories = vec![(open_directory(path).map_err(CallError::Output)?, FsPerms::ReadWrite)];
         let permit = self.permits.call(limits.wait).await?;
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, write_back, permit)?;
         fail_point!("sandbox::write", CallError::Output);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lro_system::process::address_space;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine};
 use wasmtime_wasi::WasiCtx;
@@ -16,7 +17,7 @@ use super::call::Stock;
 use super::document::PreparedDocumentReader;
 use super::filesystem::{Filesystem, View};
 use super::permits::PoolPermits;
-use super::room::{Addressing, MEMORIES_MAX, Room, TABLES_MAX, address_space};
+use super::room::{Addressing, MEMORIES_MAX, Room, TABLES_MAX};
 use super::state::CallState;
 use super::versions::{self, PolicyPre};
 

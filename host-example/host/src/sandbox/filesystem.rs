@@ -4,9 +4,11 @@
 //! Links, directories and timestamps are rejected: with `not-permitted` where a policy could exploit them, else with
 //! `unsupported`. A path must be a plain file name: digests are keyed by name, and `./a` would be a second name of `a`.
 
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 
+use lro_system::files::is_reserved;
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, FsPerms, OpenMode, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types as wasi};
@@ -101,13 +103,19 @@ fn refuse<T>(code: wasi::ErrorCode) -> FsResult<T> {
 
 /// Checks that a path is a plain file name.
 fn check_name(path: &str) -> FsResult<()> {
-    if path.contains('/') || matches!(path, "." | "..") { refuse(wasi::ErrorCode::NotPermitted) } else { Ok(()) }
+    if path.contains('/') || matches!(path, "." | "..") || is_reserved(path) {
+        refuse(wasi::ErrorCode::NotPermitted)
+    } else {
+        Ok(())
+    }
 }
 
 fn write_error(error: WriteError) -> FsError {
     match error {
         WriteError::Quota(_) => wasi::ErrorCode::Quota.into(),
         WriteError::Deadline => FsError::trap(wasmtime::Trap::Interrupt),
+        // Wasmtime does not know it on every system.
+        WriteError::Io(error) if error.kind() == ErrorKind::StorageFull => wasi::ErrorCode::InsufficientSpace.into(),
         WriteError::Io(error) => error.into(),
     }
 }

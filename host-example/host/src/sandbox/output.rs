@@ -8,16 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use lro_contract::digest::{FileDigest, FileHasher};
+use lro_system::files::{IGNORES_CASE, append_at, write_all_at};
 use parking_lot::Mutex;
-use rustix::buffer::spare_capacity;
-use rustix::io::{pread, retry_on_intr};
 
 use super::Limits;
 use crate::ahead::Ahead;
@@ -91,7 +89,7 @@ impl OpenFile {
         *ahead = None;
         let mut bytes = Vec::with_capacity(usize::try_from(bytes_max.min(READ_BYTES_MAX)).unwrap_or_default());
         if bytes.capacity() > 0 {
-            retry_on_intr(|| pread(&*self.file, spare_capacity(&mut bytes), offset))?;
+            append_at(&self.file, offset, &mut bytes)?;
         }
         Ok(bytes)
     }
@@ -123,7 +121,7 @@ struct Sink {
 
 impl Sink {
     fn write(&mut self, block: &Block) -> io::Result<()> {
-        block.file.write_all_at(&block.bytes, block.offset)?;
+        write_all_at(&block.file, block.offset, &block.bytes)?;
         let hasher = self.hashers.entry(block.number).or_insert_with(|| FileHasher::new(block.is_jsonl));
         hasher.add(block.offset, &block.bytes);
         self.unflushed += block.bytes.len();
@@ -168,7 +166,7 @@ pub(super) struct Output {
     open_count: Arc<()>,
     /// End of each file.
     ends: BTreeMap<FileNumber, u64>,
-    /// Files by current name.
+    /// Files by current name, as [`key`] has it.
     names: BTreeMap<String, FileNumber>,
     /// Files truncated after they were first opened.
     truncated: BTreeSet<FileNumber>,
@@ -232,7 +230,7 @@ impl Output {
         name: &str,
         truncated: bool,
     ) -> OpenFile {
-        let number = match self.names.get(name) {
+        let number = match self.names.get(&key(name)) {
             Some(number) => {
                 if truncated {
                     self.truncated.insert(*number);
@@ -241,7 +239,7 @@ impl Output {
             }
             None => {
                 self.opened += 1;
-                self.names.insert(name.to_owned(), self.opened);
+                self.names.insert(key(name), self.opened);
                 self.opened
             }
         };
@@ -249,19 +247,19 @@ impl Output {
     }
 
     pub(super) fn renamed(&mut self, old: &str, new: &str) {
-        match self.names.remove(old) {
-            Some(number) => self.names.insert(new.to_owned(), number),
-            None => self.names.remove(new),
+        match self.names.remove(&key(old)) {
+            Some(number) => self.names.insert(key(new), number),
+            None => self.names.remove(&key(new)),
         };
     }
 
     pub(super) fn removed(&mut self, name: &str) {
-        self.names.remove(name);
+        self.names.remove(&key(name));
     }
 
     /// Number of the file of this name; 0 if it was not opened in this call.
     pub(super) fn number_of_name(&self, name: &str) -> FileNumber {
-        self.names.get(name).copied().unwrap_or_default()
+        self.names.get(&key(name)).copied().unwrap_or_default()
     }
 
     /// Writes a block of a file, or queues it.
@@ -368,6 +366,11 @@ impl Output {
         let known = |(name, number)| Some((name, sink.hashers.remove(&number)?.finish()?));
         Ok(self.names.into_iter().filter_map(known).collect())
     }
+}
+
+/// What is the same for all names of a file. Where that is not the name, a digest may not be found, and is computed again.
+fn key(name: &str) -> String {
+    if IGNORES_CASE { name.to_lowercase() } else { name.to_owned() }
 }
 
 fn clone_error(error: &io::Error) -> io::Error {

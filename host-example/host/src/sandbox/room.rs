@@ -1,6 +1,5 @@
 //! How many calls have room in the address space, and how they use it.
 
-use rustix::process::{Resource, getrlimit};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::engine::{CONCURRENT_CALLS_MAX, HOST_STACK_BYTES, STACK_BYTES_MAX};
@@ -143,9 +142,4 @@ impl Room {
 
 fn stack_bytes() -> u64 {
     (STACK_BYTES_MAX + HOST_STACK_BYTES) as u64
-}
-
-/// Address space that this process may have, in bytes; `None` if there is no limit of its own.
-pub(super) fn address_space() -> Option<u64> {
-    getrlimit(Resource::As).current
 }

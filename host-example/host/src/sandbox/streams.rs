@@ -1,9 +1,10 @@
 //! `wasi:io/streams`: streams of the files of a call, which the standard libraries of languages use, and null streams.
 //! Writes count like those through a descriptor; all streams are always ready.
 
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::sync::Arc;
 
+use lro_system::files::read_at;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::sync::io::streams::{
     Host, HostInputStream, HostOutputStream, InputStream, OutputStream, StreamError as WasiStreamError,
@@ -46,7 +47,7 @@ impl View<'_> {
         state.output.drain().map_err(failed)?;
         let mut bytes = vec![0; usize::try_from(length.min(BYTES_MAX)).unwrap_or_default()];
         let offset = stream.offset.unwrap_or_default();
-        let read = stream.open.file.read_at(&mut bytes, offset).map_err(|error| failed(WriteError::Io(error)))?;
+        let read = read_at(&stream.open.file, offset, &mut bytes).map_err(|error| failed(WriteError::Io(error)))?;
         if read == 0 && length > 0 {
             return Err(StreamError::Closed);
         }
@@ -68,7 +69,7 @@ impl View<'_> {
 /// Converts an error so that the standard library of a guest recognizes its error number.
 fn failed(error: WriteError) -> StreamError {
     match error {
-        WriteError::Quota(_) => StreamError::LastOperationFailed(std::io::Error::from(rustix::io::Errno::DQUOT).into()),
+        WriteError::Quota(_) => StreamError::LastOperationFailed(io::Error::from(io::ErrorKind::QuotaExceeded).into()),
         WriteError::Deadline => StreamError::Trap(wasmtime::Trap::Interrupt.into()),
         WriteError::Io(error) => StreamError::LastOperationFailed(error.into()),
     }

@@ -1,9 +1,7 @@
 //! Errors of the store.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-
-use rustix::io::Errno;
 
 use super::{QuotaKind, Ulid};
 
@@ -129,9 +127,11 @@ pub(super) fn failed<E: Into<io::Error>>(
 ) -> impl FnOnce(E) -> StoreError {
     move |error| {
         let (path, source) = (path.into(), error.into());
-        match source.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT) => StoreError::NotFound { path },
-            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => StoreError::NoSpace { action, path, source },
+        match source.kind() {
+            ErrorKind::NotFound => StoreError::NotFound { path },
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                StoreError::NoSpace { action, path, source }
+            }
             _ => StoreError::Io { action, path, source },
         }
     }

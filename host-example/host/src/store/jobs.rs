@@ -11,10 +11,9 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::time::SystemTime;
 
-use rustix::fs::Stat;
 use tracing::warn;
 
-use super::directory::{Directory, bytes_on_disk};
+use super::directory::{Directory, bytes_on_disk, file_bytes};
 use super::error::failed;
 use super::sweep::open_if_directory;
 use super::usage::{Counted, Kind};
@@ -98,7 +97,7 @@ impl Store {
         let name = tenant_name(tenant);
         let directory = self.jobs_directory(&name)?;
         let running = Mark::Running(self.owner()?).name(id);
-        let before = directory.file(&running).map_or(0, |(_, stat)| file_bytes(&stat));
+        let before = directory.file(&running).map_or(0, |(_, metadata)| file_bytes(&metadata));
         let bytes = bytes_on_disk(record.len() as u64, 0);
         self.make_room_for(&name, bytes, |ledger| ledger.add_ended(&name, id, bytes, before))?;
         directory.put_with(&Mark::Ended.name(id), record, self.inner.config.fsync)?;
@@ -218,11 +217,11 @@ pub(super) fn count_jobs(parent: &Directory, counted: &mut Counted) -> Result<()
     let Some(directory) = open_if_directory(parent, OsStr::new(JOBS))? else { return Ok(()) };
     for (id, marks) in marks(&directory)? {
         for mark in marks {
-            let Ok((_, stat)) = directory.file(&mark.name(id)) else { continue };
+            let Ok((_, metadata)) = directory.file(&mark.name(id)) else { continue };
             match mark {
-                Mark::Running(_) => counted.running += file_bytes(&stat),
+                Mark::Running(_) => counted.running += file_bytes(&metadata),
                 Mark::Lost | Mark::Ended => {
-                    *counted.removable.entry((id, Kind::Record)).or_default() += file_bytes(&stat);
+                    *counted.removable.entry((id, Kind::Record)).or_default() += file_bytes(&metadata);
                 }
             }
         }
@@ -234,12 +233,6 @@ pub(super) fn count_jobs(parent: &Directory, counted: &mut Counted) -> Result<()
 pub(super) fn remove_record(parent: &Directory, id: Ulid) -> Result<(), StoreError> {
     let directory = parent.directory(JOBS)?;
     remove(&directory, &Mark::Ended.name(id)).and_then(|()| remove(&directory, &Mark::Lost.name(id)))
-}
-
-/// Disk usage of a record.
-fn file_bytes(stat: &Stat) -> u64 {
-    let [length, blocks] = [stat.st_size, stat.st_blocks].map(|count| u64::try_from(count).unwrap_or(0));
-    bytes_on_disk(length, blocks)
 }
 
 /// The records in a directory, by job.

@@ -1,13 +1,11 @@
 //! Secret keys shared by all processes that use a directory.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
 
-use rustix::fs::Stat;
-
 use super::StoreError;
-use super::directory::Directory;
+use super::directory::{Directory, is_open_to_others};
 use super::error::failed;
 
 /// Size of a key.
@@ -29,25 +27,25 @@ impl Key {
     pub(crate) fn of(directory: &Directory, name: &str) -> Result<Self, StoreError> {
         match directory.file(name) {
             Err(StoreError::NotFound { .. }) => {}
-            opened => return opened.and_then(|(file, stat)| read(directory, name, file, stat)),
+            opened => return opened.and_then(|(file, metadata)| read(directory, name, file, &metadata)),
         }
         let mut key = [0; KEY_BYTES];
         getrandom::fill(&mut key).map_err(|error| StoreError::Random(error.into()))?;
         if directory.put_new(name, &key)? {
             return Ok(Self(key));
         }
-        let (file, stat) = directory.file(name)?;
-        read(directory, name, file, stat)
+        let (file, metadata) = directory.file(name)?;
+        read(directory, name, file, &metadata)
     }
 }
 
-fn read(directory: &Directory, name: &str, mut file: File, stat: Stat) -> Result<Key, StoreError> {
+fn read(directory: &Directory, name: &str, mut file: File, metadata: &Metadata) -> Result<Key, StoreError> {
     let path = directory.path.join(name);
     let unexpected = |reason| StoreError::Unexpected { path: path.clone(), reason };
-    if stat.st_mode & 0o077 != 0 {
+    if is_open_to_others(metadata) {
         return Err(unexpected("others have access to it"));
     }
-    if u64::try_from(stat.st_size) != Ok(KEY_BYTES as u64) {
+    if metadata.len() != KEY_BYTES as u64 {
         return Err(unexpected("a key has 32 bytes"));
     }
     let mut key = [0; KEY_BYTES];

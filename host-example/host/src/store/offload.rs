@@ -58,7 +58,7 @@ impl Offload {
     /// # Errors
     /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`].
     pub fn directory(&self) -> Result<File, StoreError> {
-        Directory::open(self.path.clone()).map(Directory::into_file)
+        Directory::open(self.path.clone())?.into_file()
     }
 
     /// Opens a file, named as in [`OffloadRecord::file`]. Does not follow links.

@@ -3,10 +3,7 @@
 //! Each open store locks its own file in `{root}/.owners/`, and its staging directories contain the name of that file.
 //! The system releases the lock when the process ends, also after a crash.
 
-use std::fs::File;
-
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::{Errno, retry_on_intr};
+use std::fs::{File, TryLockError};
 
 use super::directory::Directory;
 use super::error::failed;
@@ -43,8 +40,7 @@ impl Owner {
             let id = Ulid::generate().map_err(StoreError::Random)?;
             let name = id.to_string();
             let file = directory.create_file(&name)?;
-            let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
-            locked.map_err(failed("lock", directory.path.join(&name)))?;
+            file.lock().map_err(failed("lock", directory.path.join(&name)))?;
             // Before the file was locked, a sweep may have removed it as that of a dead owner.
             if directory.names_file(&name, &file)? {
                 return Ok(Self { directory, id, _file: file });
@@ -63,9 +59,10 @@ impl Owner {
             Err(StoreError::NotFound { .. }) => return Ok(OwnerState::Absent),
             opened => opened?.0,
         };
-        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
-            Err(Errno::WOULDBLOCK) => Ok(OwnerState::Alive),
-            locked => locked.map(|()| OwnerState::Dead(file)).map_err(failed("lock", self.directory.path.join(&name))),
+        match file.try_lock() {
+            Ok(()) => Ok(OwnerState::Dead(file)),
+            Err(TryLockError::WouldBlock) => Ok(OwnerState::Alive),
+            Err(TryLockError::Error(error)) => Err(failed("lock", self.directory.path.join(&name))(error)),
         }
     }
 

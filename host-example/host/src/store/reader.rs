@@ -1,14 +1,14 @@
 //! Reads published files: verifies them, reads lines and ranges.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use lro_contract::digest::index_entries;
 use lro_reading::Section;
+use lro_system::files::read_at;
 use memchr::memchr;
 
 use super::directory::Directory;
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     fn state(&self) -> Result<FileState, StoreError> {
-        Ok((&self.file.metadata().map_err(failed("examine", &self.path))?).into())
+        FileState::of(&self.file).map_err(failed("examine", &self.path))
     }
 
     fn changed(&self, found: String) -> StoreError {
@@ -172,7 +172,7 @@ impl Index {
 /// Opens a published file, and returns its size. A file that is missing, not regular or linked twice has changed.
 fn open_published(directory: &Directory, name: &str, bytes: u64, sha256: Digest) -> Result<(File, u64), StoreError> {
     let found = match directory.file(name) {
-        Ok((file, stat)) => return Ok((file, u64::try_from(stat.st_size).unwrap_or(0))),
+        Ok((file, metadata)) => return Ok((file, metadata.len())),
         Err(StoreError::NotFound { .. }) => "no file".to_owned(),
         Err(StoreError::Unexpected { reason, .. }) => format!("something else: {reason}"),
         Err(error) => return Err(error),
@@ -188,11 +188,9 @@ fn describe(bytes: u64, sha256: Digest) -> String {
 fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let (mut bytes, mut filled) = (vec![0; length], 0);
     while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-        match file.read_at(room, offset + filled as u64) {
-            Ok(0) => break,
-            Ok(length) => filled += length,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match read_at(file, offset + filled as u64, room)? {
+            0 => break,
+            length => filled += length,
         }
     }
     bytes.truncate(filled);

@@ -172,11 +172,11 @@ impl Staging {
     fn check_file(&self, record: &FileRecord) -> Result<FileDigest, StoreError> {
         let path = self.path().join(&record.name);
         let unexpected = |reason| StoreError::Unexpected { path: path.clone(), reason };
-        let (file, stat) = match self.directory.file(&record.name) {
+        let (file, metadata) = match self.directory.file(&record.name) {
             Err(StoreError::NotFound { .. }) => return Err(unexpected("it is listed and absent")),
             opened => opened?,
         };
-        if u64::try_from(stat.st_size) != Ok(record.bytes) {
+        if metadata.len() != record.bytes {
             return Err(unexpected("its size is not the listed one"));
         }
         let limit = self.store.inner.config.file_bytes_max;

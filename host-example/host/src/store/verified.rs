@@ -1,8 +1,8 @@
 //! Remembers verified files, so that they need not be hashed again.
 
 use std::collections::HashSet;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
@@ -16,35 +16,49 @@ pub const VERIFIED_FILES_MAX: usize = 4096;
 /// system.
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(2);
 
-/// Metadata that identifies a version of a file.
+/// Metadata that identifies a version of a file. Times are those since the beginning of 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileState {
     device: u64,
     inode: u64,
     size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl From<&Metadata> for FileState {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
+    modified: Duration,
+    changed: Duration,
 }
 
 impl FileState {
+    #[cfg(unix)]
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+
+        let metadata = file.metadata()?;
+        let time = |seconds: i64, nanoseconds: i64| {
+            Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanoseconds).unwrap_or(0))
+        };
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: time(metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    /// The time at which the content was changed stands for that of any change, which the standard library does not know.
+    #[cfg(windows)]
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        use cap_fs_ext::MetadataExt;
+
+        let modified = file.metadata()?.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let metadata = cap_std::fs::File::from_std(file.try_clone()?).metadata()?;
+        let (device, inode, size) = (metadata.dev(), metadata.ino(), metadata.len());
+        Ok(Self { device, inode, size, modified, changed: modified })
+    }
+
     /// Whether any change from `now` on would change the metadata.
     pub(super) fn is_settled(&self, now: SystemTime) -> bool {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let changed =
-            Duration::new(u64::try_from(self.changed.0).unwrap_or(0), u32::try_from(self.changed.1).unwrap_or(0));
-        now.checked_sub(changed).is_some_and(|age| age >= CLOCK_STEP_MAX)
+        now.checked_sub(self.changed).is_some_and(|age| age >= CLOCK_STEP_MAX)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use lro_gateway::collect::{Count, Kept};
+use lro_system::files::private_files;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tempfile::NamedTempFile;
@@ -46,8 +46,7 @@ impl Drop for LinesFile {
 impl LinesFile {
     /// Creates a file that only its owner can read, in place of another only if that is wanted.
     pub(super) fn create(path: &Path, replaces: bool) -> anyhow::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).mode(0o600);
+        let mut options = private_files();
         let options = if replaces { options.create(true).truncate(true) } else { options.create_new(true) };
         let file = options.open(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {

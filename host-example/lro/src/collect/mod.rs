@@ -23,8 +23,6 @@ use lro_host::job;
 use lro_host::mcp::{self, Following, Message, ToolPage};
 use lro_json::write::thousands;
 use lro_json::{SyntaxError, members};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tempfile::TempPath;
 use tokio::sync::Notify;
 
@@ -36,6 +34,7 @@ use crate::handle::HandleArguments;
 use crate::offload;
 use crate::output::Terminal;
 use crate::server::Server;
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   lro collect --tool list_orders -- my-server --verbose
@@ -254,14 +253,12 @@ fn target(arguments: &Arguments, config: &Config) -> anyhow::Result<(Target, Str
 /// Is notified when a signal asks for the end. A second one ends the process.
 fn interruption() -> anyhow::Result<Arc<Notify>> {
     let interrupted = Arc::new(Notify::new());
-    let (mut signals, notify) = (Signals::new([SIGINT, SIGTERM])?, Arc::clone(&interrupted));
+    let (mut signals, notify) = (Signals::of_ends()?, Arc::clone(&interrupted));
     std::thread::Builder::new().spawn(move || {
-        for (before, _) in signals.forever().enumerate() {
-            match before {
-                0 => notify.notify_one(),
-                _ => std::process::exit(Exit::Error as i32),
-            }
-        }
+        signals.next();
+        notify.notify_one();
+        signals.next();
+        std::process::exit(Exit::Error as i32)
     })?;
     Ok(interrupted)
 }

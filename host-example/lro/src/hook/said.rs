@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, io};
 
+use lro_system::files::cache_directory;
+
 /// Age at which a stamp is removed. A session that fails for longer says so again.
 const STAMP_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -26,8 +28,7 @@ pub(super) fn is_first(agent: &str, session: &str) -> bool {
 
 /// Beside the default store; where nothing can be written, among temporary files.
 fn folders() -> impl Iterator<Item = PathBuf> {
-    let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
+    let cache = cache_directory(|name| env::var_os(name));
     cache.into_iter().chain([env::temp_dir()]).map(|folder| folder.join("lro-filter-hooks"))
 }
 
