@@ -23,14 +23,20 @@ const LICENSES: [&str; 8] =
     ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Crates that the command contains in several versions, and which of its dependencies is behind the others.
-const DUPLICATES: [(&str, &str); 16] = [
+const DUPLICATES: [(&str, &str); 22] = [
     ("base64", "metrics-exporter-prometheus, and so we, use 0.22"),
+    ("block-buffer", "for digest"),
     ("cpufeatures", "chacha20 uses 0.3, and sha2 0.2"),
+    ("crypto-common", "for digest"),
+    ("digest", "md-5, for object_store, uses 0.11, and sha2 0.10"),
     ("embedded-io", "postcard offers its users both"),
     ("getrandom", "ring uses 0.2, and rand 0.9 uses 0.3"),
     ("hashbrown", "gimli and metrics-util use 0.16"),
     ("io-lifetimes", "fs-set-times uses 2"),
     ("itertools", "wasmtime uses 0.14"),
+    ("lock_api", "for parking_lot"),
+    ("parking_lot", "object_store uses 0.12"),
+    ("parking_lot_core", "for parking_lot"),
     ("rand", "metrics-util uses 0.9, and the fail points of tests 0.8"),
     ("rand_chacha", "for rand"),
     ("rand_core", "for rand"),

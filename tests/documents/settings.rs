@@ -24,7 +24,7 @@ const WRITE: &str = "LRO_WRITE_SETTINGS";
 const GROUPS: [(&str, &[&str]); 7] = [
     ("What becomes of a result", &[""]),
     ("Tools, resources and prompts", &["tools-", "resources.", "prompt-"]),
-    ("Store", &["dir", "ttl-", "fsync", "quota-"]),
+    ("Store", &["dir", "store", "ttl-", "fsync", "quota-"]),
     ("Policies", &["config", "enabled", "failure", "policy", "tenants", "loading.", "breaker.", "trial."]),
     ("One call of a policy", &["limits."]),
     ("Questions, and calls of one tenant", &["query.", "admission."]),
@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 24] = [
+const OF_THE_HOST: [&str; 29] = [
     "admission",
     "clients",
     "dir",
@@ -52,6 +52,11 @@ const OF_THE_HOST: [&str; 24] = [
     "quota-total",
     "resources",
     "sections",
+    "store",
+    "store-copies",
+    "store-left-seconds",
+    "store-retry-ms",
+    "store-timeout-ms",
     "tenants",
     "tools",
     "tools-allow",

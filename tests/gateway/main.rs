@@ -43,6 +43,7 @@ mod profiles;
 mod reading;
 mod real;
 mod registries;
+mod replicas;
 mod replies;
 mod resources;
 mod savings;

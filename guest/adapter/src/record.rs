@@ -55,7 +55,8 @@ pub(crate) fn record(
         descriptor: content,
         files,
     };
-    let manifest = Manifest { version: MANIFEST_VERSION, id, tenant: &*request.tenant, record: &record };
+    let manifest =
+        Manifest { version: MANIFEST_VERSION, id, tenant: &*request.tenant, ttl_seconds: None, record: &record };
     let mut manifest =
         serde_json::to_vec(&manifest).map_err(|error| format!("the manifest cannot be written: {error}"))?;
     manifest.push(b'\n');

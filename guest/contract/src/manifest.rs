@@ -267,6 +267,9 @@ pub struct Manifest<Text, Record> {
     pub id: Ulid,
     /// The tenant that owns it.
     pub tenant: Text,
+    /// Seconds from the time in the id to the end, of an offload in a bucket that has its own time to live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
     /// An [`OffloadRecord`].
     pub record: Record,
 }

@@ -18,6 +18,7 @@ mod query;
 mod resource_template;
 mod resources;
 mod server;
+mod store_place;
 mod tenants;
 mod tools;
 mod variables;
@@ -57,6 +58,7 @@ pub use self::query::QueryLimits;
 pub use self::resource_template::ResourceTemplate;
 pub use self::resources::{ResourceMode, ResourceSettings};
 pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
+pub use self::store_place::StorePlace;
 pub use self::tenants::{SHARED_KEYS, TenantOverride};
 pub use self::tools::{GatewayTool, JobMode, ToolOverride};
 pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable};
@@ -96,6 +98,17 @@ pub struct Config {
     /// Root of the output directories. Default: `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`.
     #[serde(deserialize_with = "path")]
     pub dir: PathBuf,
+    /// Where offloads lie. With a bucket, `dir` has what is being written, and copies. Default: none, which is `dir`.
+    #[serde(deserialize_with = "some_store")]
+    pub store: Option<StorePlace>,
+    /// Maximum disk usage of `dir` in bytes, with a bucket. Default: 4 GiB.
+    pub store_copies: NonZeroU64,
+    /// Milliseconds for one request to the bucket. Default: 20,000.
+    pub store_timeout_ms: NonZeroU64,
+    /// Milliseconds from the first attempt of a request on, after which it is not repeated any more. Default: 30,000.
+    pub store_retry_ms: u64,
+    /// Seconds after which what a process left in the bucket is removed. Default: 3600.
+    pub store_left_seconds: NonZeroU64,
     /// Age in seconds at which an offload expires, at least 1. Default: 3600.
     pub ttl_seconds: NonZeroU64,
     /// Whether publishing an offload waits for the disk. Default: true.
@@ -104,9 +117,9 @@ pub struct Config {
     pub failure: FailureMode,
     /// Maximum size of one file of an offload, in bytes. Default: 1 GiB.
     pub quota_file: NonZeroU64,
-    /// Maximum disk usage of all offloads of one tenant in bytes, inodes included. Default: 4 GiB.
+    /// Maximum disk usage of all offloads of one tenant in bytes, inodes included; in a bucket, of their objects. Default: 4 GiB.
     pub quota_tenant: NonZeroU64,
-    /// Maximum disk usage of all offloads in bytes, inodes included. Default: 16 GiB.
+    /// Maximum disk usage of all offloads in bytes, inodes included; in a bucket, of their objects. Default: 16 GiB.
     pub quota_total: NonZeroU64,
     /// Path of a policy component, or its reference in an OCI registry. Default: none, which selects the built-in policy.
     #[serde(deserialize_with = "some_place")]
@@ -244,6 +257,11 @@ impl Default for Config {
         Self {
             enabled: true,
             dir: PathBuf::new(),
+            store: None,
+            store_copies: at_least_one(store::COPIES_BYTES_MAX_DEFAULT),
+            store_timeout_ms: at_least_one(store::REQUEST_TIME_DEFAULT.as_millis() as u64),
+            store_retry_ms: store::RETRY_TIME_DEFAULT.as_millis() as u64,
+            store_left_seconds: at_least_one(store::LEFT_AGE_DEFAULT.as_secs()),
             ttl_seconds: at_least_one(store::TIME_TO_LIVE_DEFAULT.as_secs()),
             fsync: true,
             failure: FailureMode::Open,
@@ -341,6 +359,10 @@ impl Config {
         config.merged.remove(GATEWAY_TABLE);
         config.origins = origins;
         config.apply_preset();
+        if let Some(StorePlace::Directory(path)) = &config.store {
+            config.dir.clone_from(path);
+            config.origins.insert("dir".to_owned(), config.origin("store"));
+        }
         if !config.origins.contains_key("dir") {
             match default_dir(environment) {
                 Some(dir) => config.dir = dir,
@@ -469,6 +491,10 @@ fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBu
 
 fn some_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PolicyPlace>, D::Error> {
     path(deserializer)?.try_into().map(Some).map_err(D::Error::custom)
+}
+
+fn some_store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StorePlace>, D::Error> {
+    StorePlace::deserialize(deserializer).map(Some)
 }
 
 fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lro_gateway::parts;
 use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
     DescriptorLevel, DocumentMode, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, JobMode,
@@ -49,6 +50,8 @@ fn defaults_are_the_documented_ones() {
     assert_eq!((config.ttl_seconds.get(), config.failure), (3600, FailureMode::Open));
     let quotas = (config.quota_file.get(), config.quota_tenant.get(), config.quota_total.get());
     assert_eq!(quotas, (1 << 30, 4 << 30, 16 << 30));
+    let bucket = (config.store_copies.get(), config.store_timeout_ms.get(), config.store_retry_ms);
+    assert_eq!((&config.store, bucket, config.store_left_seconds.get()), (&None, (4 << 30, 20_000, 30_000), 3_600));
     assert_eq!((&config.policy, &config.policy_sha256), (&None, &None));
     assert_eq!((&config.policy_dir, &config.policy_keep, &config.policy_keys), (&None, &None, &vec![]));
     let loading = &config.loading;
@@ -454,6 +457,45 @@ fn a_server_gets_named_variables_where_not_all_pass() {
         ("[gateway]\nenv-all = false".to_owned(), "PATH LC_ALL", "ACME GH GH_TOKEN HTTPS_PROXY LC"),
     ] {
         assert_eq!(given(&file), (passed.to_owned(), withheld.to_owned()), "{file}");
+    }
+}
+
+#[test]
+fn credentials_of_the_bucket_are_not_passed_but_by_name() {
+    let names = ["AWS_SECRET_ACCESS_KEY", "AWS_REGION", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_CLIENT_SECRET"];
+    let given = |file: &str| {
+        let all = names.map(|name| (OsString::from(name), OsString::from("x")));
+        let given = load(file, &[], &[]).unwrap().server_environment(all);
+        let passed: Vec<String> = given.variables.into_iter().map(|(name, _)| name.into_string().unwrap()).collect();
+        (passed, given.withheld)
+    };
+    for (file, withheld) in [
+        ("", &[][..]),
+        ("store = \"dir:/data\"", &[]),
+        ("store = \"s3://bucket/offloads\"", &["AWS_REGION", "AWS_SECRET_ACCESS_KEY"]),
+        ("store = \"gs://bucket\"", &["GOOGLE_APPLICATION_CREDENTIALS"]),
+        ("store = \"az://container/offloads\"", &["AZURE_CLIENT_SECRET"]),
+        ("store = \"s3://bucket\"\n[gateway]\nenv = [\"AWS_REGION\"]", &["AWS_SECRET_ACCESS_KEY"]),
+    ] {
+        let (passed, found) = given(file);
+        assert_eq!(found, withheld, "{file}");
+        assert_eq!(passed.len() + found.len(), names.len(), "{file}");
+    }
+}
+
+#[test]
+fn the_store_is_a_directory_or_a_bucket() {
+    let config = load("store = \"dir:/data\"", &[("MCP_LRO_DIR", "/other")], &[]).unwrap();
+    assert_eq!((config.dir.to_str().unwrap(), parts::store_config(&config).bucket), ("/data", None));
+    assert!(config.origin("dir").to_string().starts_with("file /"));
+    let file = "store = \"s3://bucket/a/b\"\nstore-copies = 5\nstore-timeout-ms = 6\nstore-retry-ms = 0\nstore-left-seconds = 7";
+    let bucket = parts::store_config(&load(file, &[], &[]).unwrap()).bucket.unwrap();
+    assert_eq!((bucket.url.as_str(), bucket.copies_bytes_max), ("s3://bucket/a/b", 5));
+    let times = [bucket.request_time, bucket.retry_time, bucket.left_age];
+    assert_eq!(times, [Duration::from_millis(6), Duration::ZERO, Duration::from_secs(7)]);
+    for wrong in ["", "bucket", "dir:", "s3:bucket", "s3://", "s3:///a", "http://bucket", "S3://bucket", "gs://?a"] {
+        let found = problems(&format!("store = {wrong:?}"), &[], &[]);
+        assert!(found.len() == 1 && found.iter().all(|text| text.contains("expected dir:PATH")), "{wrong}: {found:?}");
     }
 }
 
@@ -1162,6 +1204,11 @@ fn what_is_the_same_for_all_tenants_is_refused() {
         ("quota-file = 1", "quota-file"),
         ("quota-tenant = 1", "quota-tenant"),
         ("quota-total = 1", "quota-total"),
+        ("store = \"s3://a\"", "store"),
+        ("store-copies = 1", "store-copies"),
+        ("store-left-seconds = 1", "store-left-seconds"),
+        ("store-retry-ms = 1", "store-retry-ms"),
+        ("store-timeout-ms = 1", "store-timeout-ms"),
         ("tenants = { b = { threshold = 1 } }", "tenants"),
         ("ttl-seconds = 1", "ttl-seconds"),
     ] {

@@ -146,8 +146,9 @@ impl Extractor {
         let (fitted, notes) = fitted(question, &files);
         let asked = component::Question::from(&fitted);
         let asked_budget = asked_budget(question, budget)?;
-        let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
+        // Before the readers, which are to verify what the component reads: a copy of files in a bucket too.
         let directory = offload.directory()?;
+        let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
         let sources: Vec<_> = files.iter().copied().map(component::Source::from).collect();
         let called = self.call(&self.prepared, readers, vec![directory], &sources, &asked, asked_budget);
         let (answer, cost) = called.await?;

@@ -60,16 +60,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
     if arguments.dry_run {
         return list(arguments, config);
     }
-    let store = Store::open(parts::store_config(config))?;
-    let mut swept = store.opening_sweep();
-    if arguments.all {
-        let all = store.sweep(end_of_time())?;
-        swept.expired += all.expired;
-        swept.orphans += all.orphans;
-        swept.bytes += all.bytes;
-    }
+    let store = Store::open_unswept(parts::store_config(config))?;
+    let Sweep { expired: offloads, orphans, bytes } = store.sweep(time(arguments))?;
     lro_gateway::status::remove_dead(&store)?;
-    let Sweep { expired: offloads, orphans, bytes } = swept;
     let left = store.usage().offloads;
     if arguments.json {
         output::json(&Cleaned { offloads, orphans, bytes, left })?;
@@ -83,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
 
 fn list(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     let store = Store::open_unswept(parts::store_config(config))?;
-    let mut removals = store.removals(if arguments.all { end_of_time() } else { SystemTime::now() })?;
+    let mut removals = store.removals(time(arguments))?;
     removals.sort_by(|one, other| one.path.cmp(&other.path));
     let listed = removals.into_iter().map(|Removal { path, is_expired: expired, bytes }| Listed {
         path: path.display().to_string(),
@@ -104,7 +97,8 @@ fn list(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// After the maximum time to live, everything created until now has expired.
-fn end_of_time() -> SystemTime {
-    SystemTime::now() + TIME_TO_LIVE_MAX
+/// The time at which what is to be removed has expired: after the maximum time to live, that is all.
+fn time(arguments: &Arguments) -> SystemTime {
+    let now = SystemTime::now();
+    if arguments.all { now + TIME_TO_LIVE_MAX } else { now }
 }

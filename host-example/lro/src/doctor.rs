@@ -160,6 +160,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let directory = TempDir::new().context("cannot create a temporary directory")?;
     let mut rehearsed = config.clone();
     rehearsed.dir = directory.path().to_owned();
+    rehearsed.store = None;
     rehearsed.fsync = false;
     let rehearsal = Rehearsal::new(&rehearsed, Some(&helper))?;
     let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});

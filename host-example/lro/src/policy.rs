@@ -167,7 +167,7 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
         (Some(keep), _) => keep.clone(),
         (None, temporary) => temporary.as_ref().map(|temporary| temporary.0.clone()).unwrap_or_default(),
     };
-    let store = Store::open(StoreConfig { root, ..parts::store_config(config) })?;
+    let store = Store::open(StoreConfig { root, bucket: None, ..parts::store_config(config) })?;
     let filter = Filter { failure: FailureMode::Closed, ..host::filter(config, policy.clone(), Ok(store))? };
     let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
     let request = host::request(&arguments.call, config, is_error);

@@ -10,11 +10,11 @@ use lro_host::documents::Documents;
 use lro_host::extract::Extractor;
 use lro_host::policy::{CompileCache, CompilePlace, Compiler, Digest, LoadOptions, PublicKey};
 use lro_host::sandbox::{Sandbox, SandboxSettings};
-use lro_host::store::StoreConfig;
+use lro_host::store::{BucketConfig, StoreConfig};
 use lro_system::files;
 
 use super::GatewayError;
-use crate::settings::Config;
+use crate::settings::{Config, StorePlace};
 
 /// Directory of compiled code.
 pub(super) const CODE: &str = "lro-filter-compiled";
@@ -27,6 +27,16 @@ const FEW_CALLS: u32 = 8;
 
 /// Settings of the store.
 pub fn store_config(config: &Config) -> StoreConfig {
+    let bucket = match &config.store {
+        Some(StorePlace::Bucket(url)) => Some(BucketConfig {
+            copies_bytes_max: config.store_copies.get(),
+            request_time: Duration::from_millis(config.store_timeout_ms.get()),
+            retry_time: Duration::from_millis(config.store_retry_ms),
+            left_age: Duration::from_secs(config.store_left_seconds.get()),
+            ..BucketConfig::new(url)
+        }),
+        Some(StorePlace::Directory(_)) | None => None,
+    };
     StoreConfig {
         root: config.dir.clone(),
         time_to_live: Duration::from_secs(config.ttl_seconds.get()),
@@ -34,6 +44,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
         file_bytes_max: config.quota_file.get(),
         tenant_bytes_max: config.quota_tenant.get(),
         total_bytes_max: config.quota_total.get(),
+        bucket,
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::patterns::matches;
 use super::variables::VARIABLE_PREFIX;
-use super::{Config, Token, UpstreamHeader};
+use super::{Config, StorePlace, Token, UpstreamHeader};
 
 /// Variables that a server gets if not all are passed, as patterns: paths of programs, home and files, language and
 /// time, setup of Node and Python, and certificates. None of them usually holds a secret, as those for proxies and
@@ -90,11 +90,13 @@ pub struct ServerEnvironment {
 
 impl Config {
     /// Selects the variables that a server gets from an environment, usually [`std::env::vars_os`]. It never gets the
-    /// settings of the gateway or the variables that they name as `env:NAME`.
+    /// settings of the gateway or the variables that they name as `env:NAME`, and those of a cloud whose bucket has the
+    /// offloads of all tenants only by name.
     pub fn server_environment(&self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> ServerEnvironment {
         let secrets = self.secret_variables();
         let passes_all = self.gateway.env_all.unwrap_or(self.gateway.listen.is_none());
         let of_system = if cfg!(windows) { WINDOWS_VARIABLES } else { &[] };
+        let of_bucket = self.store.as_ref().and_then(StorePlace::variables);
         let own = self.gateway.env.iter().map(String::as_str);
         let patterns: Vec<String> =
             SERVER_VARIABLES.iter().chain(of_system).copied().chain(own).map(|name| comparable(name)).collect();
@@ -105,7 +107,8 @@ impl Config {
             if secrets.contains(&compared) || OWN_PREFIXES.iter().any(|prefix| compared.starts_with(prefix)) {
                 continue;
             }
-            if passes_all || patterns.iter().any(|pattern| matches(pattern, &compared)) {
+            let passes = passes_all && !of_bucket.is_some_and(|prefix| compared.starts_with(prefix));
+            if passes || patterns.iter().any(|pattern| matches(pattern, &compared)) {
                 variables.push((name, value));
             } else {
                 withheld.insert(shown);

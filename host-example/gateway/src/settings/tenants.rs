@@ -8,7 +8,7 @@ use super::Config;
 use super::layers::{Origin, flatten, key_text};
 
 /// Keys that all tenants share: they concern the process, the store, or the readers of all offloads.
-pub const SHARED_KEYS: [&str; 17] = [
+pub const SHARED_KEYS: [&str; 22] = [
     "admission",
     "breaker",
     "config",
@@ -24,6 +24,11 @@ pub const SHARED_KEYS: [&str; 17] = [
     "quota-file",
     "quota-tenant",
     "quota-total",
+    "store",
+    "store-copies",
+    "store-left-seconds",
+    "store-retry-ms",
+    "store-timeout-ms",
     "tenants",
     "ttl-seconds",
 ];

@@ -175,6 +175,8 @@ impl<'a> Export<'a> {
         limit: Option<u32>,
     ) -> Result<Self, ExtractError> {
         let room = limit.map_or(u64::MAX, u64::from);
+        // The reader is to verify what the component reads, a copy of a file in a bucket too.
+        offload.directory()?;
         let reader = offload.open(&file.name)?;
         let (start, part_bytes, skip) = (file.digest_from, PART_BYTES, offset);
         let (answer, cost) = (Answer::empty(offset), Cost::default());

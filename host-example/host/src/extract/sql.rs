@@ -37,15 +37,16 @@ impl Extractor {
         let sections = tables
             .iter()
             .map(|Tables { offload, section, name }| (offload.record(), section.as_deref(), name.as_deref()));
+        let found = sql_tables(sections, sql)?;
+        let directories = tables.iter().map(|table| table.offload.directory()).collect::<Result<Vec<_>, _>>()?;
         let (mut sources, mut names, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-        for Table { offload: index, file, name } in sql_tables(sections, sql)? {
+        for Table { offload: index, file, name } in found {
             let Some(Tables { offload, .. }) = tables.get(index) else { continue };
             let directory = u32::try_from(index).unwrap_or(u32::MAX);
             names.push(name);
             readers.push(offload.open(&file.name)?);
             sources.push(component::Source { directory, ..file.into() });
         }
-        let directories = tables.iter().map(|table| table.offload.directory()).collect::<Result<Vec<_>, _>>()?;
         let asked = component::Sql { query: sql.query.clone(), tables: names, offset: sql.offset, limit: sql.limit };
         let budget = budget.capped();
         let asked = component::Question::Sql(asked);

@@ -1,5 +1,6 @@
 //! Errors of the store.
 
+use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -80,6 +81,17 @@ pub enum StoreError {
         #[source]
         source: serde_json::Error,
     },
+    /// A bucket cannot be used, or a request to it failed and was not repeated any more.
+    #[error("cannot {action} {}", place.display())]
+    Bucket {
+        /// The failed action, such as `write`.
+        action: &'static str,
+        /// The address.
+        place: PathBuf,
+        /// What the bucket or the network says.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// The system provides no random bytes, for an id or a key.
     #[error("cannot get random bytes from the system")]
     Random(#[source] io::Error),
@@ -97,6 +109,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    pub(super) fn bucket(action: &'static str, place: PathBuf, source: Box<dyn Error + Send + Sync>) -> Self {
+        Self::Bucket { action, place, source }
+    }
+
     /// Error message for clients, without paths of this machine. The full message belongs in the log.
     pub fn for_client(&self) -> String {
         match self {
@@ -109,6 +125,7 @@ impl StoreError {
                 format!("{} has changed: expected {expected}, found {found}", name(path))
             }
             Self::Manifest { .. } => "the manifest of the offload is not valid".to_owned(),
+            Self::Bucket { action, .. } => format!("the store cannot {action} an object of its bucket"),
             Self::Random(source) => format!("the store cannot get random bytes: {source}"),
             Self::Io { action, source, .. } => format!("the store cannot {action} a file: {source}"),
         }

@@ -7,9 +7,14 @@
 //! What has come of a result before its end lies in `{root}/{tenant}/.growing-{ULID}/`, where [`Store::find`] finds it until
 //! an offload of the same id is published. Records of jobs are files in `{root}/{tenant}/.jobs/`.
 //!
+//! With a [`BucketConfig`], offloads lie in a bucket, which several stores share: staging is in the directory as before, publishing
+//! uploads, and the directory keeps copies within a bound.
+//!
 //! A guest may plant symbolic links in its directory. The host therefore opens files relative to it and without
 //! following links, and publishes only what the record lists.
 
+mod bucket;
+mod copies;
 pub(crate) mod directory;
 mod error;
 mod expiry;
@@ -17,9 +22,15 @@ mod growing;
 mod jobs;
 pub(crate) mod key;
 mod names;
+#[cfg(feature = "object-store")]
+mod objects;
+#[cfg(not(feature = "object-store"))]
+#[path = "no_objects.rs"]
+mod objects;
 mod offload;
 mod owner;
 mod quota;
+mod ranges;
 mod reader;
 mod staging;
 mod sweep;
@@ -27,9 +38,10 @@ mod usage;
 mod verified;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::path::{self, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 pub use lro_contract::digest::{Checksum, Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
@@ -43,6 +55,7 @@ pub use lro_reading::{Growth, Section};
 use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
+use self::bucket::Bucket;
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
@@ -71,7 +84,15 @@ pub const FILE_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 pub const TENANT_BYTES_MAX_DEFAULT: u64 = 4 << 30;
 /// Default of [`StoreConfig::total_bytes_max`]: 16 GiB.
 pub const TOTAL_BYTES_MAX_DEFAULT: u64 = 16 << 30;
-/// File name of the cursor key in the root.
+/// Default of [`BucketConfig::copies_bytes_max`]: 4 GiB.
+pub const COPIES_BYTES_MAX_DEFAULT: u64 = 4 << 30;
+/// Default of [`BucketConfig::request_time`].
+pub const REQUEST_TIME_DEFAULT: Duration = Duration::from_secs(20);
+/// Default of [`BucketConfig::retry_time`].
+pub const RETRY_TIME_DEFAULT: Duration = Duration::from_secs(30);
+/// Default of [`BucketConfig::left_age`]: an hour.
+pub const LEFT_AGE_DEFAULT: Duration = Duration::from_secs(3600);
+/// Name of the cursor key in the root, or in the bucket.
 const CURSOR_KEY: &str = ".cursor-key";
 /// Maximum length of a tenant's directory name, in bytes.
 pub const TENANT_NAME_BYTES_MAX: usize = 64;
@@ -88,14 +109,59 @@ pub struct StoreConfig {
     pub fsync: bool,
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
-    /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`].
+    /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`]. In a bucket, sizes of objects count, and what
+    /// other stores have added in the last minute may not.
     pub tenant_bytes_max: u64,
-    /// Maximum disk usage of all offloads, in bytes.
+    /// Maximum disk usage of all offloads, in bytes. In a bucket, as of the last sweep and with what this store has added since.
     pub total_bytes_max: u64,
+    /// The bucket that the offloads lie in. `None`: the root.
+    pub bucket: Option<BucketConfig>,
+}
+
+/// A bucket, and how requests to it are sent.
+///
+/// Credentials, region, endpoint and encryption come from the variables of the environment that the SDKs read, such as
+/// `AWS_ACCESS_KEY_ID`, and from `options`. Needs the feature `object-store`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BucketConfig {
+    /// `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`; the prefix may be missing.
+    pub url: String,
+    /// Maximum disk usage of the root, in bytes. What is larger can be neither published nor queried.
+    pub copies_bytes_max: u64,
+    /// Time for one request, with its answer of at most 8 MiB.
+    pub request_time: Duration,
+    /// Time from the first attempt of a request on, after which it is not repeated any more.
+    pub retry_time: Duration,
+    /// Age of the last object from which on objects without a manifest are removed: a process that ended left them. Publishing
+    /// that takes half of it fails, so that nothing is published whose files were removed.
+    pub left_age: Duration,
+    /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Without the values of options, which may be secret.
+impl fmt::Debug for BucketConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BucketConfig").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl BucketConfig {
+    /// Default settings for an address: see the constants of this module.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            copies_bytes_max: COPIES_BYTES_MAX_DEFAULT,
+            request_time: REQUEST_TIME_DEFAULT,
+            retry_time: RETRY_TIME_DEFAULT,
+            left_age: LEFT_AGE_DEFAULT,
+            options: BTreeMap::new(),
+        }
+    }
 }
 
 impl StoreConfig {
-    /// Default settings for a root: see the constants of this module; `fsync` is on.
+    /// Default settings for a root: see the constants of this module; `fsync` is on, and there is no bucket.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -104,6 +170,7 @@ impl StoreConfig {
             file_bytes_max: FILE_BYTES_MAX_DEFAULT,
             tenant_bytes_max: TENANT_BYTES_MAX_DEFAULT,
             total_bytes_max: TOTAL_BYTES_MAX_DEFAULT,
+            bucket: None,
         }
     }
 }
@@ -114,7 +181,6 @@ impl StoreConfig {
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Inner>,
-    opening: Sweep,
 }
 
 #[derive(Debug)]
@@ -124,8 +190,11 @@ struct Inner {
     path: PathBuf,
     /// `None` until the root is opened.
     opened: RwLock<Option<Arc<OpenRoot>>>,
+    /// Of the root.
     ledger: Mutex<Ledger>,
     verified: Arc<Verified>,
+    /// Set on first use, if there is one.
+    bucket: OnceLock<Arc<Bucket>>,
 }
 
 /// The opened root.
@@ -146,7 +215,7 @@ impl OpenRoot {
 
 /// Contents of a store.
 ///
-/// Bytes are disk usage, because many small files use up blocks and inodes first: each file counts in whole blocks of 4
+/// In a bucket, bytes are the sizes of objects. Otherwise they are disk usage, because many small files use up blocks and inodes first: each file counts in whole blocks of 4
 /// KiB, or as what the system has allocated if that is more, and each file and directory counts another 4 KiB for its
 /// inode and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,14 +238,16 @@ pub struct Listed {
 }
 
 impl Store {
-    /// Opens the store, creates its root if it is missing, and sweeps it: see [`Store::sweep`].
+    /// Opens the store, creates its root if it is missing, and sweeps the root: see [`Store::sweep`]. Sends no request to a
+    /// bucket.
     ///
     /// # Errors
-    /// [`StoreError::UnsafeRoot`] when the root belongs to another user or others can write to it.
+    /// [`StoreError::UnsafeRoot`] when the root belongs to another user or others can write to it; [`StoreError::Bucket`] when
+    /// the address of the bucket or the environment is wrong.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
         let store = Self::open_unswept(config)?;
-        let opening = store.sweep(SystemTime::now())?;
-        Ok(Self { opening, ..store })
+        store.sweep_directory(SystemTime::now())?;
+        Ok(store)
     }
 
     /// As [`Store::open`], but without a sweep: removes and counts nothing.
@@ -186,7 +257,9 @@ impl Store {
     pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
         let opened = OpenRoot::open(&config.root, config.fsync)?;
         config.root.clone_from(&opened.root.path);
-        Ok(Self::new(config, Some(opened)))
+        let store = Self::new(config, Some(opened));
+        store.bucket()?;
+        Ok(store)
     }
 
     /// As [`Store::open`], for a process that continues without a store. If the store cannot be opened now, returns the
@@ -204,8 +277,9 @@ impl Store {
     fn new(mut config: StoreConfig, opened: Option<OpenRoot>) -> Self {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
         let (path, opened) = (config.root.clone(), RwLock::new(opened.map(Arc::new)));
-        let inner = Arc::new(Inner { config, path, opened, ledger: Mutex::default(), verified: Arc::default() });
-        Self { inner, opening: Sweep::default() }
+        let (ledger, verified, bucket) = (Mutex::default(), Arc::default(), OnceLock::new());
+        let inner = Arc::new(Inner { config, path, opened, ledger, verified, bucket });
+        Self { inner }
     }
 
     /// Checks that the store is open, or opens it.
@@ -213,17 +287,28 @@ impl Store {
     /// # Errors
     /// As for [`Store::open`].
     pub fn check(&self) -> Result<(), StoreError> {
-        self.opened().map(drop)
+        self.opened()?;
+        self.bucket().map(drop)
+    }
+
+    /// The bucket, if the offloads lie in one.
+    fn bucket(&self) -> Result<Option<&Arc<Bucket>>, StoreError> {
+        let Some(config) = &self.inner.config.bucket else { return Ok(None) };
+        if let Some(bucket) = self.inner.bucket.get() {
+            return Ok(Some(bucket));
+        }
+        let opened = Arc::new(Bucket::open(config)?);
+        Ok(Some(self.inner.bucket.get_or_init(|| opened)))
+    }
+
+    /// What is known of the offloads.
+    fn ledger(&self) -> &Mutex<Ledger> {
+        self.inner.bucket.get().map_or(&self.inner.ledger, |bucket| &bucket.ledger)
     }
 
     /// Absolute path of the root.
     pub fn root(&self) -> &Path {
         &self.inner.path
-    }
-
-    /// The result of the sweep by [`Store::open`].
-    pub fn opening_sweep(&self) -> Sweep {
-        self.opening
     }
 
     /// Unique id of this open store, among those of all processes.
@@ -290,6 +375,31 @@ impl Store {
     }
 
     fn find_published(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
+        match self.bucket()? {
+            Some(bucket) => self.find_in_bucket(bucket, tenant, id),
+            None => self.find_in_directory(tenant, id),
+        }
+    }
+
+    fn find_in_bucket(&self, bucket: &Bucket, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
+        let (now, name) = (SystemTime::now(), tenant_name(tenant));
+        let text = match bucket.manifest(&name, id) {
+            Err(StoreError::NotFound { .. }) if self.expires(id, None) <= now => {
+                return Err(StoreError::Expired { id });
+            }
+            read => read?,
+        };
+        let place = bucket.objects.place(&bucket::key(&name, id));
+        let manifest = parse_manifest(&text, place, tenant, id)?;
+        let time_to_live = manifest.ttl_seconds.map(|seconds| Duration::from_secs(seconds).min(TIME_TO_LIVE_MAX));
+        if self.expires(id, time_to_live) <= now {
+            return Err(StoreError::Expired { id });
+        }
+        let offload = self.offload(tenant, id, time_to_live, manifest.record);
+        Ok(Offload { in_bucket: Some(self.clone()), ..offload })
+    }
+
+    fn find_in_directory(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
         let now = SystemTime::now();
         let parent = self.opened()?.root.directory(tenant_name(tenant));
         let directory = match parent.and_then(|parent| parent.directory(id.to_string())) {
@@ -306,46 +416,38 @@ impl Store {
         let path = directory.path.join(MANIFEST_NAME);
         let mut text = Vec::new();
         file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text).map_err(failed("read", &path))?;
-        let manifest: Manifest<String, OffloadRecord> =
-            serde_json::from_slice(&text).map_err(|source| StoreError::Manifest { path: path.clone(), source })?;
-        // Tenants whose directory names collide still do not see each other's offloads.
-        if manifest.tenant != tenant {
-            return Err(StoreError::NotFound { path: directory.path });
-        }
-        if !(MANIFEST_VERSION_MIN..=MANIFEST_VERSION).contains(&manifest.version)
-            || manifest.id != id
-            || !manifest.record.files.iter().all(FileRecord::is_complete)
-        {
-            let source = serde_json::Error::custom("wrong version or id, or incomplete");
-            return Err(StoreError::Manifest { path, source });
-        }
+        let manifest = parse_manifest(&text, directory.path, tenant, id)?;
         Ok(self.offload(tenant, id, time_to_live, manifest.record))
     }
 
-    /// Absolute path of an offload once it is published, without a trailing slash.
+    /// Absolute path of an offload once it is published, without a trailing slash. One in a bucket is there while a copy is.
     pub fn shown_path(&self, tenant: &str, id: Ulid) -> PathBuf {
         self.inner.path.join(tenant_name(tenant)).join(id.to_string())
     }
 
-    /// The key that signs cursors: 32 random bytes in the file `.cursor-key` of the root, shared by all processes on
-    /// this root. Created if it is missing.
+    /// The key that signs cursors: 32 random bytes in the file `.cursor-key` of the root, or the object of the bucket, shared by
+    /// all processes on it. Created if it is missing.
     ///
     /// # Errors
-    /// [`StoreError::Unexpected`] when others have access to the file or it is not a key; [`StoreError::Io`].
+    /// [`StoreError::Unexpected`] when others have access to the file or it is not a key; [`StoreError::Io`] and
+    /// [`StoreError::Bucket`].
     pub fn cursor_key(&self) -> Result<[u8; 32], StoreError> {
+        if let Some(bucket) = self.bucket()? {
+            return bucket.cursor_key();
+        }
         Ok(Key::of(&self.opened()?.root, CURSOR_KEY)?.0)
     }
 
     /// All published offloads that this process knows, oldest first. Exact after a sweep, as long as no other process
     /// writes.
     pub fn list(&self) -> Vec<Listed> {
-        let published = self.inner.ledger.lock().published();
+        let published = self.ledger().lock().published();
         published.into_iter().map(|(id, tenant, bytes)| Listed { tenant, id, bytes }).collect()
     }
 
     /// Usage as far as this process knows: see [`Store::list`].
     pub fn usage(&self) -> Usage {
-        self.inner.ledger.lock().usage()
+        self.ledger().lock().usage()
     }
 
     /// Returns the root, and opens it if it is not open yet.
@@ -374,7 +476,7 @@ impl Store {
             None => {
                 tracing::warn!(%root, "the store could be opened: results are offloaded from now on");
                 // Existing offloads count towards the quotas.
-                self.sweep(SystemTime::now())?;
+                self.sweep_directory(SystemTime::now())?;
             }
         }
         Ok(opened)
@@ -401,8 +503,30 @@ impl Store {
     fn offload(&self, tenant: &str, id: Ulid, time_to_live: Option<Duration>, record: OffloadRecord) -> Offload {
         let (path, expires) = (self.shown_path(tenant, id), self.expires(id, time_to_live));
         let verified = Arc::clone(&self.inner.verified);
-        Offload { tenant: tenant.to_owned(), id, path, expires, record, growth: None, verified }
+        Offload { tenant: tenant.to_owned(), id, path, expires, record, growth: None, verified, in_bucket: None }
     }
+}
+
+/// Reads a manifest, which must be that of this offload. `place` is where it lies.
+fn parse_manifest(
+    text: &[u8],
+    place: PathBuf,
+    tenant: &str,
+    id: Ulid,
+) -> Result<Manifest<String, OffloadRecord>, StoreError> {
+    let damaged = |source| StoreError::Manifest { path: place.join(MANIFEST_NAME), source };
+    let manifest: Manifest<String, OffloadRecord> = serde_json::from_slice(text).map_err(damaged)?;
+    // Tenants whose directory names collide still do not see each other's offloads.
+    if manifest.tenant != tenant {
+        return Err(StoreError::NotFound { path: place });
+    }
+    if !(MANIFEST_VERSION_MIN..=MANIFEST_VERSION).contains(&manifest.version)
+        || manifest.id != id
+        || !manifest.record.files.iter().all(FileRecord::is_complete)
+    {
+        return Err(damaged(serde_json::Error::custom("wrong version or id, or incomplete")));
+    }
+    Ok(manifest)
 }
 
 /// Returns the directory name of a tenant.

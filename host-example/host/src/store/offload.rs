@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::directory::Directory;
 use super::reader::Reader;
 use super::verified::Verified;
-use super::{Growth, OffloadRecord, StoreError, Ulid};
+use super::{Growth, OffloadRecord, Store, StoreError, Ulid};
 
 /// A published offload. It keeps no file open, and does not prevent the removal of the offload.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Offload {
     pub(super) record: OffloadRecord,
     pub(super) growth: Option<Growth>,
     pub(super) verified: Arc<Verified>,
+    /// The store that has it in a bucket.
+    pub(super) in_bucket: Option<Store>,
 }
 
 impl Offload {
@@ -33,7 +35,7 @@ impl Offload {
         self.id
     }
 
-    /// Absolute path of the directory.
+    /// Absolute path of the directory. For an offload in a bucket, it exists while there is a copy.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -53,15 +55,21 @@ impl Offload {
         &self.record
     }
 
-    /// Opens the directory, which must not be a link.
+    /// Opens the directory, which must not be a link. Copies all files of an offload in a bucket first, unless they are here.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`].
+    /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`]; for one in a bucket, also
+    /// [`StoreError::Bucket`], [`StoreError::Changed`], [`StoreError::Quota`] and [`StoreError::NoSpace`].
     pub fn directory(&self) -> Result<File, StoreError> {
-        Directory::open(self.path.clone())?.into_file()
+        let opened = match (&self.in_bucket, Directory::open(self.path.clone())) {
+            (Some(store), Err(StoreError::NotFound { .. })) => store.copy(self),
+            (_, opened) => opened,
+        };
+        opened?.into_file()
     }
 
-    /// Opens a file, named as in [`OffloadRecord::file`]. Does not follow links.
+    /// Opens a file, named as in [`OffloadRecord::file`]. Does not follow links. Of an offload in a bucket without a copy here,
+    /// ranges are read.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the file is not listed, or the offload was removed; [`StoreError::Changed`] when
@@ -70,6 +78,11 @@ impl Offload {
         let Some(record) = self.record.file(name) else {
             return Err(StoreError::NotFound { path: self.path.join(name) });
         };
-        Reader::open(&Directory::open(self.path.clone())?, record, &self.verified)
+        let open = || Reader::open(&Directory::open(self.path.clone())?, record, &self.verified);
+        match &self.in_bucket {
+            // A copy may be removed at any time.
+            Some(store) => open().or_else(|_| store.open_in_bucket(self, record)),
+            None => open(),
+        }
     }
 }

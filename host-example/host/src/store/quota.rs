@@ -3,12 +3,18 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tracing::warn;
 
 use super::jobs::remove_record;
 use super::usage::{Kind, Ledger};
 use super::{Store, StoreError, Ulid};
+
+/// How long a count is valid for deciding what to remove. Counting takes time proportional to the number of offloads,
+/// and a tenant at its quota removes something with every offload. Removals by other processes are noticed at once
+/// anyway.
+const COUNT_VALID: Duration = Duration::from_secs(1);
 
 /// A quota of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +25,8 @@ pub enum QuotaKind {
     Tenant,
     /// Disk usage of all offloads and records of jobs.
     Total,
+    /// Disk usage of what a store with a bucket keeps on this machine.
+    Copies,
 }
 
 impl fmt::Display for QuotaKind {
@@ -27,6 +35,7 @@ impl fmt::Display for QuotaKind {
             Self::File => "one file",
             Self::Tenant => "one tenant",
             Self::Total => "all tenants",
+            Self::Copies => "copies on this machine",
         })
     }
 }
@@ -54,11 +63,15 @@ impl Store {
         add: impl FnOnce(&mut Ledger),
     ) -> Result<(), StoreError> {
         let config = &self.inner.config;
-        let quotas = [
-            (QuotaKind::Tenant, config.tenant_bytes_max, Some(tenant)),
-            (QuotaKind::Total, config.total_bytes_max, None),
-        ];
-        if let Some((which, limit, _)) = quotas.into_iter().find(|(_, limit, _)| needed > *limit) {
+        let quotas = match &config.bucket {
+            // The others are those of the bucket.
+            Some(bucket) => vec![(QuotaKind::Copies, bucket.copies_bytes_max, None)],
+            None => vec![
+                (QuotaKind::Tenant, config.tenant_bytes_max, Some(tenant)),
+                (QuotaKind::Total, config.total_bytes_max, None),
+            ],
+        };
+        if let Some(&(which, limit, _)) = quotas.iter().find(|(_, limit, _)| needed > *limit) {
             return Err(StoreError::Quota { which, limit, needed });
         }
         let mut detached = Vec::new();
@@ -103,7 +116,7 @@ impl Store {
         of: Option<&str>,
         detached: &mut Vec<Detached>,
     ) -> Result<bool, StoreError> {
-        if ledger.bytes(of) > bytes_max && !ledger.is_fresh(of) {
+        if ledger.bytes(of) > bytes_max && !ledger.is_fresh(of, COUNT_VALID) {
             // Other processes add and remove offloads too: never remove based on an old count.
             self.count(ledger, of)?;
         }

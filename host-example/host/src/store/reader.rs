@@ -13,20 +13,34 @@ use memchr::memchr;
 
 use super::directory::Directory;
 use super::error::failed;
+use super::ranges::RangeReader;
 use super::verified::{FileState, Verified};
 use super::{Digest, FileKind, FileRecord, StoreError};
 use crate::ahead::Giver;
 use crate::digest;
 
-/// An open file of a published offload. It stays readable after the offload is removed.
+/// An open file of a published offload. It stays readable after the offload is removed, unless it is read from a bucket.
 ///
 /// Do not return anything read before [`Reader::verify`] has succeeded. Reading takes no lock and has no file position,
 /// so one thread can verify while another reads.
 #[derive(Debug)]
 pub struct Reader {
+    record: FileRecord,
+    source: Source,
+}
+
+/// What a file is read from.
+#[derive(Debug)]
+enum Source {
+    Disk(OpenFile),
+    Bucket(RangeReader),
+}
+
+/// A file on the disk.
+#[derive(Debug)]
+struct OpenFile {
     file: File,
     path: PathBuf,
-    record: FileRecord,
     index: Option<Index>,
     /// Number and offset of indexed lines, in order, including the first line.
     known: OnceLock<Vec<(u64, u64)>>,
@@ -62,17 +76,23 @@ impl Reader {
             }
             None => None,
         };
-        let (record, verified) = (record.clone(), Arc::clone(verified));
-        let reader = Self { file, path, record, index, known: OnceLock::new(), verified };
+        let opened = OpenFile { file, path, index, known: OnceLock::new(), verified: Arc::clone(verified) };
+        let reader = Self { record: record.clone(), source: Source::Disk(opened) };
         if size != reader.record.bytes {
             reader.verify()?;
         }
         Ok(reader)
     }
 
+    pub(super) fn in_bucket(source: RangeReader, record: &FileRecord) -> Self {
+        Self { record: record.clone(), source: Source::Bucket(source) }
+    }
+
     /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
     /// has verified it before and its device, inode, size and timestamps are unchanged. The header line of a JSONL file
     /// is not covered.
+    ///
+    /// Ranges of a file in a bucket are verified as they are read, and this reads nothing.
     ///
     /// The checksum detects every change by accident. Against a forger the digest would not help either: who can write
     /// the file can write its manifest.
@@ -84,16 +104,25 @@ impl Reader {
     }
 
     /// As [`Reader::verify`]; hands the blocks on that the checksum covers, if it reads them.
-    pub(crate) fn verify_and_give(&self, mut giver: Giver) -> Result<(), StoreError> {
+    pub(crate) fn verify_and_give(&self, giver: Giver) -> Result<(), StoreError> {
+        match &self.source {
+            Source::Disk(file) => file.verify(&self.record, giver),
+            Source::Bucket(_) => Ok(()),
+        }
+    }
+}
+
+impl OpenFile {
+    fn verify(&self, record: &FileRecord, mut giver: Giver) -> Result<(), StoreError> {
         // Every published file has one; what grows has none yet.
-        let Some(expected) = self.record.sha256 else { return Ok(()) };
+        let Some(expected) = record.sha256 else { return Ok(()) };
         let state = self.state()?;
         if self.verified.contains(state, expected) {
             return Ok(());
         }
         let is_settled = state.is_settled(SystemTime::now());
-        if !self.has_checksum(&mut giver)? {
-            self.compare_digest(expected)?;
+        if !self.has_checksum(record, &mut giver)? {
+            self.compare_digest(record, expected)?;
         }
         if is_settled && self.state()? == state {
             self.verified.insert(state, expected);
@@ -102,33 +131,43 @@ impl Reader {
     }
 
     /// Whether the file has the checksum in the manifest, and its header line the length there.
-    fn has_checksum(&self, giver: &mut Giver) -> Result<bool, StoreError> {
-        let FileRecord { xxh3, digest_from, bytes, .. } = &self.record;
+    fn has_checksum(&self, record: &FileRecord, giver: &mut Giver) -> Result<bool, StoreError> {
+        let FileRecord { xxh3, digest_from, bytes, .. } = record;
         let Some(expected) = xxh3 else { return Ok(false) };
-        let header = self.bytes(0, usize::try_from(*digest_from).unwrap_or(usize::MAX))?;
+        let header = self.bytes(0, usize::try_from(*digest_from.min(bytes)).unwrap_or(usize::MAX))?;
         let header_bytes = memchr(b'\n', &header).map_or(0, |feed| feed + 1);
         let found = digest::checksum(&self.file, *digest_from, giver).map_err(failed("read", &self.path))?;
         Ok(header_bytes as u64 == *digest_from && found == (*expected, *bytes))
     }
 
-    fn compare_digest(&self, expected: Digest) -> Result<(), StoreError> {
-        let has_header = self.record.kind == FileKind::Records;
+    fn compare_digest(&self, record: &FileRecord, expected: Digest) -> Result<(), StoreError> {
+        let has_header = record.kind == FileKind::Records;
         let found = digest::digest(&self.file, has_header).map_err(failed("read", &self.path))?;
-        let Some(found) = found else { return Err(self.changed("no header line".to_owned())) };
-        let listed = (expected, self.record.digest_from, self.record.bytes);
-        if (found.sha256, found.digest_from, found.bytes) != listed {
-            return Err(self.changed(describe(found.bytes, found.sha256)));
-        }
-        Ok(())
+        let listed = (expected, record.digest_from, record.bytes);
+        let found = match found {
+            Some(found) if (found.sha256, found.digest_from, found.bytes) == listed => return Ok(()),
+            Some(found) => describe(found.bytes, found.sha256),
+            None => "no header line".to_owned(),
+        };
+        Err(StoreError::Changed { path: self.path.clone(), expected: describe(record.bytes, expected), found })
     }
 
     fn state(&self) -> Result<FileState, StoreError> {
         FileState::of(&self.file).map_err(failed("examine", &self.path))
     }
 
-    fn changed(&self, found: String) -> StoreError {
-        let expected = self.record.sha256.map(|sha256| describe(self.record.bytes, sha256)).unwrap_or_default();
-        StoreError::Changed { path: self.path.clone(), expected, found }
+    fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        read(&self.file, offset, length).map_err(failed("read", &self.path))
+    }
+
+    /// The index, read and checked on first use.
+    fn known(&self, record: &FileRecord) -> Result<&[(u64, u64)], StoreError> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let first = vec![(0, record.digest_from)];
+        let known = self.index.as_ref().map_or(Ok(first), Index::read)?;
+        Ok(self.known.get_or_init(|| known))
     }
 }
 
@@ -142,17 +181,17 @@ impl Section for Reader {
     fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let rest = self.record.bytes.saturating_sub(offset);
         let length = length.min(usize::try_from(rest).unwrap_or(usize::MAX));
-        read(&self.file, offset, length).map_err(failed("read", &self.path))
+        match &self.source {
+            Source::Disk(file) => file.bytes(offset, length),
+            Source::Bucket(file) => file.bytes(offset, length),
+        }
     }
 
-    /// The index, read and checked on first use.
     fn known(&self) -> Result<&[(u64, u64)], StoreError> {
-        if let Some(known) = self.known.get() {
-            return Ok(known);
+        match &self.source {
+            Source::Disk(file) => file.known(&self.record),
+            Source::Bucket(file) => file.lines(),
         }
-        let first = vec![(0, self.record.digest_from)];
-        let known = self.index.as_ref().map_or(Ok(first), Index::read)?;
-        Ok(self.known.get_or_init(|| known))
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use lro_contract::manifest::{MANIFEST_VERSION, Manifest, is_file_name};
 use tracing::warn;
 
+use super::bucket::{Publication, Quotas};
 use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
@@ -87,7 +88,8 @@ impl Staging {
         self
     }
 
-    /// Checks the files, writes their indexes and the manifest, makes room, and publishes everything with one rename.
+    /// Checks the files, writes their indexes and the manifest, makes room, and publishes everything with one rename. With a
+    /// bucket, uploads everything before that, and the directory becomes a copy.
     ///
     /// The policy must have ended, so that nothing writes to the directory any more. Fills in digests, indexes and the
     /// number of lines of texts. On any error the directory is removed.
@@ -95,12 +97,13 @@ impl Staging {
     /// # Errors
     /// [`StoreError::Unexpected`] when a file does not match `record`: missing, of another size or number of records,
     /// not a regular file, linked twice, with an invalid name, or not listed. [`StoreError::Quota`],
-    /// [`StoreError::NoSpace`] and [`StoreError::Io`], also for a failed fsync.
+    /// [`StoreError::NoSpace`] and [`StoreError::Io`], also for a failed fsync; [`StoreError::Bucket`].
     pub fn publish(mut self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
         match self.try_publish(&mut record) {
             Ok(()) => {
-                self.is_published = true;
-                Ok(self.store.offload(&self.tenant, self.id, self.time_to_live, record))
+                let offload = self.store.offload(&self.tenant, self.id, self.time_to_live, record);
+                let in_bucket = self.store.inner.config.bucket.as_ref().map(|_| self.store.clone());
+                Ok(Offload { in_bucket, ..offload })
             }
             Err(error) => {
                 let (tenant, id) = (&self.tenant, self.id);
@@ -130,6 +133,34 @@ impl Staging {
     }
 
     fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<(), StoreError> {
+        let additions = self.additions(record)?;
+        self.write(&record.files, &additions)?;
+        self.upload(record, &additions)?;
+        self.rename()
+    }
+
+    /// Keeps the files of an offload that lies in a bucket as a copy.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] when they are not as `record` says; otherwise as for [`Staging::publish`].
+    pub(super) fn keep(mut self, record: &OffloadRecord) -> Result<(), StoreError> {
+        let mut found = record.clone();
+        let additions = self.additions(&mut found)?;
+        for (expected, found) in record.files.iter().zip(&found.files) {
+            if (expected.sha256, expected.digest_from) != (found.sha256, found.digest_from) {
+                let describe = |file: &FileRecord| {
+                    format!("SHA-256 {}", file.sha256.map(|digest| digest.to_string()).unwrap_or_default())
+                };
+                let path = self.path().join(&expected.name);
+                return Err(StoreError::Changed { path, expected: describe(expected), found: describe(found) });
+            }
+        }
+        self.write(&record.files, &additions)?;
+        self.rename()
+    }
+
+    /// Checks the files and completes `record`. Returns what the store adds.
+    fn additions(&self, record: &mut OffloadRecord) -> Result<Vec<Addition>, StoreError> {
         let mut additions = self.complete(record)?;
         additions.extend(
             self.time_to_live.map(|time| Addition {
@@ -138,13 +169,28 @@ impl Staging {
             }),
         );
         additions.push(self.manifest(record)?);
-        let tenant = tenant_name(&self.tenant);
-        let added = additions.iter().map(|addition| bytes_on_disk(addition.bytes.len() as u64, 0));
-        let needed = added.fold(self.directory.bytes_on_disk()?, u64::saturating_add);
-        self.store.reserve(&tenant, self.id, needed)?;
-        self.write_and_rename(&record.files, &additions)?;
-        self.store.inner.ledger.lock().settle(&tenant, self.id, true);
-        Ok(())
+        Ok(additions)
+    }
+
+    /// Uploads everything, if there is a bucket.
+    fn upload(&self, record: &OffloadRecord, additions: &[Addition]) -> Result<(), StoreError> {
+        let Some(bucket) = self.store.bucket()? else { return Ok(()) };
+        let added = |name: &str| {
+            let addition = additions.iter().find(|addition| addition.name == name);
+            addition.map(|addition| addition.bytes.as_slice()).unwrap_or_default()
+        };
+        let config = &self.store.inner.config;
+        let quotas = Quotas { tenant: config.tenant_bytes_max, total: config.total_bytes_max };
+        let publication = Publication {
+            tenant: &tenant_name(&self.tenant),
+            id: self.id,
+            directory: Directory::open(self.directory.path.clone())?,
+            record,
+            indexes: record.files.iter().map(|file| added(&file.index_name())).collect(),
+            manifest: added(MANIFEST_NAME),
+            time_to_live: self.time_to_live,
+        };
+        bucket.publish(publication, quotas, config.time_to_live)
     }
 
     /// Compares the names on disk with those of the record.
@@ -199,7 +245,10 @@ impl Staging {
 
     fn manifest(&self, record: &OffloadRecord) -> Result<Addition, StoreError> {
         let path = self.path().join(MANIFEST_NAME);
-        let manifest = Manifest { version: MANIFEST_VERSION, id: self.id, tenant: &*self.tenant, record };
+        // A directory has a file for it.
+        let in_bucket = self.time_to_live.filter(|_| self.store.inner.config.bucket.is_some());
+        let ttl_seconds = in_bucket.map(|time| time.as_secs());
+        let manifest = Manifest { version: MANIFEST_VERSION, id: self.id, tenant: &*self.tenant, ttl_seconds, record };
         let mut text =
             serde_json::to_vec(&manifest).map_err(|source| StoreError::Manifest { path: path.clone(), source })?;
         text.push(b'\n');
@@ -209,8 +258,11 @@ impl Staging {
         Ok(Addition { name: MANIFEST_NAME.to_owned(), bytes: text })
     }
 
-    /// Syncs in this order: all files and their directory entries, then the rename.
-    fn write_and_rename(&mut self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
+    /// Makes room, writes what the store adds, and syncs all files and their directory entries.
+    fn write(&self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
+        let added = additions.iter().map(|addition| bytes_on_disk(addition.bytes.len() as u64, 0));
+        let needed = added.fold(self.directory.bytes_on_disk()?, u64::saturating_add);
+        self.store.reserve(&tenant_name(&self.tenant), self.id, needed)?;
         fail_point!("store::write", failed("write", self.path()));
         for Addition { name, bytes } in additions {
             let mut file = self.directory.create_file(name)?;
@@ -220,12 +272,22 @@ impl Staging {
             let listed = files.iter().map(|file| file.name.as_str());
             self.sync(&listed.chain(additions.iter().map(|addition| addition.name.as_str())).collect::<Vec<_>>())?;
         }
+        Ok(())
+    }
+
+    /// Gives the directory its final name, and syncs that.
+    fn rename(&mut self) -> Result<(), StoreError> {
         let name = self.id.to_string();
         fail_point!("store::publish", failed("rename", self.path()));
         self.parent.rename(&staging_name(self.opened.owner.id, self.id), &name)?;
         self.is_named = true;
         fail_point!("store::published", failed("synchronize", &self.parent.path));
-        if self.is_durable() { self.parent.sync() } else { Ok(()) }
+        if self.is_durable() {
+            self.parent.sync()?;
+        }
+        self.store.inner.ledger.lock().settle(&tenant_name(&self.tenant), self.id, true);
+        self.is_published = true;
+        Ok(())
     }
 
     /// Syncs these files and their directory entries to disk.

@@ -26,10 +26,10 @@ pub struct Sweep {
     pub bytes: u64,
 }
 
-/// A directory to be removed.
+/// A directory, or what a bucket has of one offload, to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Its path.
+    /// Its path, or the address in the bucket.
     pub path: PathBuf,
     /// Whether it is an expired offload; otherwise a dead process left it.
     pub is_expired: bool,
@@ -72,9 +72,21 @@ impl Store {
     /// names that the store does not use are never touched. A `now` far in the future empties the store. A directory
     /// that cannot be removed is logged and left to the next sweep.
     ///
+    /// In a bucket, lists all objects below its prefix. Objects without a manifest are removed an hour after the last of them
+    /// was written.
+    ///
     /// # Errors
-    /// [`StoreError::Io`] when the root cannot be read.
+    /// [`StoreError::Io`] when the root cannot be read; [`StoreError::Bucket`] when the bucket cannot be listed.
     pub fn sweep(&self, now: SystemTime) -> Result<Sweep, StoreError> {
+        let here = self.sweep_directory(now)?;
+        let Some(bucket) = self.bucket()? else { return Ok(here) };
+        let there = bucket.sweep(now, self.inner.config.time_to_live)?;
+        // Copies that have expired are of the same offloads.
+        let (orphans, bytes) = (here.orphans + there.orphans, here.bytes + there.bytes);
+        Ok(Sweep { expired: there.expired, orphans, bytes })
+    }
+
+    pub(super) fn sweep_directory(&self, now: SystemTime) -> Result<Sweep, StoreError> {
         let mut sweep = Sweep::default();
         self.current_root()?;
         let tenants = self.tenants()?;
@@ -94,9 +106,12 @@ impl Store {
     /// Lists what [`Store::sweep`] would remove, in no particular order.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when a directory cannot be read.
+    /// [`StoreError::Io`] when a directory cannot be read, [`StoreError::Bucket`] when a bucket cannot.
     pub fn removals(&self, now: SystemTime) -> Result<Vec<Removal>, StoreError> {
-        let mut removals = Vec::new();
+        let mut removals = match self.bucket()? {
+            Some(bucket) => bucket.removals(now, self.inner.config.time_to_live)?,
+            None => Vec::new(),
+        };
         for tenant in self.tenants()? {
             let Some(parent) = open_if_directory(&self.opened()?.root, OsStr::new(&tenant))? else { continue };
             for name in parent.names()? {

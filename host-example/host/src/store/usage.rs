@@ -5,11 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::{Ulid, Usage};
 
-/// How long a count is valid for deciding what to remove. Counting takes time proportional to the number of offloads,
-/// and a tenant at its quota removes something with every offload. Removals by other processes are noticed at once
-/// anyway.
-const COUNT_VALID: Duration = Duration::from_secs(1);
-
 /// Something that is removed to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -62,13 +57,13 @@ impl Ledger {
         }
     }
 
-    /// Whether the last count of one tenant, or of all, is still valid.
-    pub(super) fn is_fresh(&self, tenant: Option<&str>) -> bool {
+    /// Whether the last count of one tenant, or of all, is at most this old.
+    pub(super) fn is_fresh(&self, tenant: Option<&str>, valid: Duration) -> bool {
         let counted = match tenant {
             Some(tenant) => self.tenants.get(tenant).and_then(|tenant| tenant.counted),
             None => self.counted,
         };
-        counted.is_some_and(|counted| counted.elapsed() < COUNT_VALID)
+        counted.is_some_and(|counted| counted.elapsed() < valid)
     }
 
     /// Records that all tenants were counted.

@@ -1,0 +1,71 @@
+//! Without the feature `object-store`, there are no buckets.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::directory::Directory;
+use super::{BucketConfig, StoreError};
+
+/// Never made.
+#[derive(Debug)]
+pub(super) enum Objects {}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "nothing is uploaded")]
+pub(super) struct Upload {
+    pub(super) key: String,
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) key: String,
+    pub(super) bytes: u64,
+    pub(super) modified: SystemTime,
+}
+
+impl Objects {
+    pub(super) fn open(config: &BucketConfig) -> Result<Self, StoreError> {
+        let source = "lro-host was built without the feature `object-store`".into();
+        Err(StoreError::bucket("open", PathBuf::from(&config.url), source))
+    }
+
+    pub(super) fn place(&self, _: &str) -> PathBuf {
+        match *self {}
+    }
+
+    pub(super) fn get(&self, _: &str, _: u64) -> Result<Vec<u8>, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn range(&self, _: &str, _: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn put(&self, _: &str, _: Vec<u8>) -> Result<(), StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn create(&self, _: &str, _: Vec<u8>) -> Result<bool, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn upload(&self, _: Directory, _: Vec<Upload>) -> Result<Vec<Vec<u64>>, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn download(&self, _: &str, _: File, _: u64) -> Result<(), StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn list<S>(&self, _: &str, _: S, _: impl FnMut(&mut S, Object)) -> Result<S, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn delete(&self, _: &[String]) -> Result<(), StoreError> {
+        match *self {}
+    }
+}

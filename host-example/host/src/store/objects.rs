@@ -1,0 +1,337 @@
+//! Objects of a bucket, by the crate `object_store`, for threads that wait.
+//!
+//! Requests run on threads of their own, so that any thread may wait for one. The crate repeats a request that fails, with
+//! growing pauses, until [`BucketConfig::retry_time`] is over.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Once};
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientConfigKey, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
+    WriteMultipart,
+};
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, spawn_blocking};
+use twox_hash::XxHash3_64;
+
+use super::directory::Directory;
+use super::error::failed;
+use super::ranges::BLOCK_BYTES;
+use super::{BucketConfig, StoreError};
+
+/// Size of the parts of an upload, and of the ranges of a download: 8 MiB. S3 takes 10,000 parts.
+const PART_BYTES: u64 = 8 << 20;
+/// Parts of one file that are on their way at the same time, besides the one that is read.
+const PARTS_AT_ONCE: usize = 2;
+/// Files of one offload that are uploaded, and ranges of a file that are downloaded, at the same time.
+const TRANSFERS_AT_ONCE: usize = 4;
+/// Files that a store uploads or downloads at the same time. With the two above, they bound its memory: 192 MiB.
+const STORE_TRANSFERS_MAX: usize = 8;
+/// First pause before a request is repeated.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Longest such pause.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Threads on which requests run.
+const THREADS: usize = 2;
+
+/// The objects below a prefix of a bucket. A key is relative to that.
+#[derive(Debug)]
+pub(super) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// The prefix, for messages.
+    url: String,
+    transfers: Arc<Semaphore>,
+}
+
+/// A file to be uploaded.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) key: String,
+    /// Name in its directory.
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// An object, as listed.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) key: String,
+    pub(super) bytes: u64,
+    pub(super) modified: SystemTime,
+}
+
+impl Objects {
+    /// Takes credentials from the environment. Sends no request.
+    pub(super) fn open(config: &BucketConfig) -> Result<Self, StoreError> {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        let url = config.url.trim_end_matches('/').to_owned();
+        let failed = |source| StoreError::bucket("open", PathBuf::from(&url), source);
+        let store = open(&url, config).map_err(|source| failed(source.into()))?;
+        let prefix = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, prefix)| prefix);
+        let prefix = Path::parse(prefix).map_err(|source| failed(source.into()))?;
+        Ok(Self { store, prefix, url, transfers: Arc::new(Semaphore::new(STORE_TRANSFERS_MAX)) })
+    }
+
+    /// The address of an object, for messages.
+    pub(super) fn place(&self, key: &str) -> PathBuf {
+        PathBuf::from(format!("{}/{key}", self.url))
+    }
+
+    /// Reads an object of at most `bytes_max` bytes.
+    pub(super) fn get(&self, key: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+        let (store, path) = (Arc::clone(&self.store), self.path(key));
+        let read = async move {
+            let found = store.get(&path).await?;
+            if found.meta.size > bytes_max {
+                return Ok(None);
+            }
+            found.bytes().await.map(Some)
+        };
+        let reason = "it is larger than the limit";
+        let bytes = self.wait("read", key, read)?;
+        bytes.map(Vec::from).ok_or_else(|| StoreError::Unexpected { path: self.place(key), reason })
+    }
+
+    /// Reads a range of an object.
+    pub(super) fn range(&self, key: &str, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        let (store, path) = (Arc::clone(&self.store), self.path(key));
+        self.wait("read", key, async move { store.get_range(&path, range).await }).map(Vec::from)
+    }
+
+    /// Writes an object.
+    pub(super) fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let (store, path) = (Arc::clone(&self.store), self.path(key));
+        self.wait("write", key, async move { store.put(&path, PutPayload::from(bytes)).await }).map(drop)
+    }
+
+    /// Writes an object unless there is one. Returns whether it did.
+    pub(super) fn create(&self, key: &str, bytes: Vec<u8>) -> Result<bool, StoreError> {
+        let (store, path) = (Arc::clone(&self.store), self.path(key));
+        let put = async move {
+            match store.put_opts(&path, PutPayload::from(bytes), PutOptions::from(PutMode::Create)).await {
+                Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+                put => put.map(|_| true),
+            }
+        };
+        self.wait("write", key, put)
+    }
+
+    /// Uploads files of a directory. Returns the checksums of the blocks of each.
+    pub(super) fn upload(&self, directory: Directory, files: Vec<Upload>) -> Result<Vec<Vec<u64>>, StoreError> {
+        let Some(first) = files.first().map(|file| file.key.clone()) else { return Ok(Vec::new()) };
+        let files: Vec<(Path, Upload)> = files.into_iter().map(|file| (self.path(&file.key), file)).collect();
+        let (store, transfers) = (Arc::clone(&self.store), Arc::clone(&self.transfers));
+        let directory = Arc::new(directory);
+        let uploads = stream::iter(files).map(move |(path, file)| {
+            let (store, transfers, directory) = (Arc::clone(&store), Arc::clone(&transfers), Arc::clone(&directory));
+            async move {
+                let _permit = transfers.acquire().await.map_err(io::Error::other)?;
+                let (opened, _) = directory.file(&file.name)?;
+                upload(&*store, &path, Arc::new(opened), file.bytes).await
+            }
+        });
+        self.wait::<_, Failure>("write", &first, uploads.buffered(TRANSFERS_AT_ONCE).try_collect())
+    }
+
+    /// Downloads the first `bytes` bytes of an object into a file.
+    pub(super) fn download(&self, key: &str, file: File, bytes: u64) -> Result<(), StoreError> {
+        let (store, transfers, path) = (Arc::clone(&self.store), Arc::clone(&self.transfers), self.path(key));
+        let file = Arc::new(file);
+        let download = async move {
+            let _permit = transfers.acquire().await.map_err(io::Error::other)?;
+            let parts = parts(bytes).map(Ok::<_, Failure>);
+            let copied = stream::iter(parts).try_for_each_concurrent(TRANSFERS_AT_ONCE, |part| {
+                let (store, path, file, start) = (&store, &path, Arc::clone(&file), part.start);
+                async move {
+                    let bytes = store.get_range(path, part).await?;
+                    Ok(spawn_blocking(move || file.write_all_at(&bytes, start)).await??)
+                }
+            });
+            copied.await
+        };
+        self.wait("read", key, download)
+    }
+
+    /// Passes all objects below a key to a function, in the order of the bucket: S3, Google and Azure sort by key.
+    pub(super) fn list<S: Send + 'static>(
+        &self,
+        below: &str,
+        mut state: S,
+        mut each: impl FnMut(&mut S, Object) + Send + 'static,
+    ) -> Result<S, StoreError> {
+        let (store, path, prefix) = (Arc::clone(&self.store), self.path(below), self.prefix.clone());
+        let list = async move {
+            let mut listed = store.list(Some(&path));
+            while let Some(found) = listed.try_next().await? {
+                let key = found.location.prefix_match(&prefix).map(|parts| parts.collect::<Path>().to_string());
+                let Some(key) = key else { continue };
+                each(&mut state, Object { key, bytes: found.size, modified: found.last_modified.into() });
+            }
+            Ok::<_, object_store::Error>(state)
+        };
+        self.wait("list", below, list)
+    }
+
+    /// Deletes objects, those that are there.
+    pub(super) fn delete(&self, keys: &[String]) -> Result<(), StoreError> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let (store, paths) = (Arc::clone(&self.store), keys.iter().map(|key| self.path(key)).collect::<Vec<_>>());
+        let delete = async move {
+            let mut deleted = store.delete_stream(stream::iter(paths).map(Ok).boxed());
+            while let Some(deleted) = deleted.next().await {
+                match deleted {
+                    Err(object_store::Error::NotFound { .. }) => {}
+                    deleted => drop(deleted?),
+                }
+            }
+            Ok::<_, object_store::Error>(())
+        };
+        self.wait("delete", first, delete)
+    }
+
+    fn path(&self, key: &str) -> Path {
+        self.prefix.parts().chain(Path::from(key).parts()).collect()
+    }
+
+    /// Waits for a request. The calling thread may belong to another runtime.
+    fn wait<T: Send + 'static, E: Into<Failure> + Send + 'static>(
+        &self,
+        action: &'static str,
+        key: &str,
+        request: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (sender, receiver) = sync_channel(1);
+        runtime().map_err(failed("start threads for", self.place(key)))?.spawn(async move {
+            // This is received, unless the process ends.
+            let _ = sender.send(request.await.map_err(Into::into));
+        });
+        let ended = receiver.recv().unwrap_or_else(|_| Err(io::Error::other("the request has panicked").into()));
+        ended.map_err(|failure| match failure {
+            Failure::Bucket(object_store::Error::NotFound { .. }) => StoreError::NotFound { path: self.place(key) },
+            Failure::Bucket(source) => StoreError::bucket(action, self.place(key), source.into()),
+            Failure::System(source) => failed(action, self.place(key))(source),
+            Failure::Store(error) => error,
+        })
+    }
+}
+
+/// Why a request has failed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Bucket(#[from] object_store::Error),
+    /// On this machine.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        Self::System(error.into())
+    }
+}
+
+/// The bucket of an address.
+fn open(url: &str, config: &BucketConfig) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+    let retry = RetryConfig {
+        backoff: BackoffConfig { init_backoff: PAUSE, max_backoff: PAUSE_MAX, ..BackoffConfig::default() },
+        max_retries: usize::MAX,
+        retry_timeout: config.retry_time,
+    };
+    let timeout = format!("{}ms", config.request_time.as_millis());
+    // Through its key, as other options of the client come from the environment.
+    macro_rules! bucket {
+        ($builder:ident, $key:ident) => {{
+            let timeout_key = $key::Client(ClientConfigKey::Timeout);
+            let mut builder = $builder::from_env().with_url(url).with_config(timeout_key, timeout).with_retry(retry);
+            for (key, value) in &config.options {
+                builder = builder.with_config(key.parse()?, value);
+            }
+            Arc::new(builder.build()?)
+        }};
+    }
+    Ok(match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("gs") => bucket!(GoogleCloudStorageBuilder, GoogleConfigKey),
+        Some("az") => bucket!(MicrosoftAzureBuilder, AzureConfigKey),
+        _ => bucket!(AmazonS3Builder, AmazonS3ConfigKey),
+    })
+}
+
+/// Uploads a file of this size. Returns the checksums of its blocks.
+async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, bytes: u64) -> Result<Vec<u64>, Failure> {
+    let mut sums = Vec::new();
+    if bytes <= PART_BYTES {
+        let part = read(&file, 0..bytes, &mut sums).await?;
+        store.put(path, PutPayload::from(part)).await?;
+        return Ok(sums);
+    }
+    let mut upload = WriteMultipart::new_with_chunk_size(store.put_multipart(path).await?, PART_BYTES as usize);
+    for part in parts(bytes) {
+        let ready = match upload.wait_for_capacity(PARTS_AT_ONCE).await {
+            Ok(()) => read(&file, part, &mut sums).await,
+            Err(error) => Err(error.into()),
+        };
+        match ready {
+            Ok(part) => upload.put(part.into()),
+            Err(error) => {
+                // A rule of the bucket removes it otherwise.
+                let _ = upload.abort().await;
+                return Err(error);
+            }
+        }
+    }
+    match upload.finish().await {
+        // The answer may have been lost, and the request that repeats it finds no upload any more.
+        Err(error) => match store.head(path).await {
+            Ok(found) if found.size == bytes => Ok(sums),
+            _ => Err(error.into()),
+        },
+        Ok(_) => Ok(sums),
+    }
+}
+
+/// Reads a part of a file, and adds the checksums of its blocks.
+async fn read(file: &Arc<File>, part: Range<u64>, sums: &mut Vec<u64>) -> Result<Vec<u8>, Failure> {
+    let (file, mut bytes) = (Arc::clone(file), vec![0; (part.end - part.start) as usize]);
+    let (bytes, found) = spawn_blocking(move || {
+        file.read_exact_at(&mut bytes, part.start)?;
+        let sums: Vec<u64> = bytes.chunks(BLOCK_BYTES).map(XxHash3_64::oneshot).collect();
+        Ok::<_, io::Error>((bytes, sums))
+    })
+    .await??;
+    sums.extend(found);
+    Ok(bytes)
+}
+
+/// The parts of a file of this size.
+fn parts(bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    (0..bytes.div_ceil(PART_BYTES)).map(move |part| part * PART_BYTES..bytes.min((part + 1) * PART_BYTES))
+}
+
+/// The threads on which requests to all buckets run.
+fn runtime() -> io::Result<&'static Runtime> {
+    static RUNTIME: Mutex<Option<&'static Runtime>> = Mutex::new(None);
+    let mut runtime = RUNTIME.lock();
+    if let Some(runtime) = *runtime {
+        return Ok(runtime);
+    }
+    let started = Builder::new_multi_thread().worker_threads(THREADS).thread_name("lro-bucket").enable_all().build()?;
+    Ok(*runtime.insert(Box::leak(Box::new(started))))
+}

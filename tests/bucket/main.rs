@@ -1,0 +1,8 @@
+//! The store in a bucket: what holds for a directory too, what is its own, and faults of the network and the server.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+
+mod faults;
+mod own;
+mod same;
+mod support;
