@@ -200,6 +200,28 @@ fn questions_have_the_answers_of_the_host() {
     desk.ask(EXTRACT_TOOL, &json!({"sql": join, "from": [{"handle": records, "section": "people"}, {"handle": records, "section": "people"}]}));
 }
 
+// 8 MB of results stand before the offset, twice what one answer may have.
+#[test]
+fn results_of_jq_before_an_offset_take_no_room() {
+    let desk = Desk::new();
+    let ask = |more: Value| {
+        let mut arguments =
+            json!({"handle": desk.handles[0], "section": "people", "jq": r#"{id, text: ("x" * 2000)}"#});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        desk.ask(EXTRACT_TOOL, &arguments)["structuredContent"].clone()
+    };
+    let ids = |answer: &Value| -> Vec<u64> {
+        answer["results"].as_array().unwrap().iter().map(|result| result["id"].as_u64().unwrap()).collect()
+    };
+    let last = RECORDS as u64 - 2;
+    assert_eq!(ids(&ask(json!({"offset": last}))), [last, last + 1]);
+    let limited = ask(json!({"offset": 3_000, "limit": 2}));
+    assert_eq!((ids(&limited), limited["cut"].as_str()), (vec![3_000, 3_001], Some("limit")));
+    let budgeted = ask(json!({"offset": 3_000}));
+    assert_eq!(budgeted["cut"], "budget", "{budgeted}");
+    assert_eq!(ask(json!({"offset": RECORDS}))["left"], 0);
+}
+
 #[test]
 fn pages_and_cursors_are_those_of_the_host() {
     let desk = Desk::new();

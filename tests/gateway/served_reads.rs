@@ -95,6 +95,29 @@ fn a_component_reads_back_as_the_gateway_does() {
     }
 }
 
+// A batch with requests about offloads is refused as a whole, with an error for each request; any other goes to the server.
+#[test]
+fn a_component_refuses_its_own_tools_in_a_batch() {
+    let offloads = TempDir::new().unwrap();
+    let (alone, gate) = (Served::start(&server(), &[]), kept(offloads.path(), &[]));
+    let handle = offloaded(&gate, 1);
+    let own = [
+        tool_call(2, "lro_read", json!({"handle": handle})),
+        request(2, "resources/read", json!({"uri": format!("lro://{handle}/items")})),
+    ];
+    for own in own {
+        let batch =
+            json!([request(1, "ping", json!({})), own, {"jsonrpc": "2.0", "method": "notifications/initialized"}]);
+        let answer = ask(&gate.url, &batch).answer();
+        let errors = answer.as_array().unwrap();
+        let of = |error: &Value| (error["id"].clone(), error["error"]["code"].clone());
+        assert_eq!(errors.iter().map(of).collect::<Vec<_>>(), [(json!(1), json!(-32600)), (json!(2), json!(-32600))]);
+        assert!(answer.to_string().contains("takes each of them alone"), "{answer}");
+    }
+    let batch = json!([request(1, "ping", json!({})), records(2, 1, false)]);
+    assert_eq!(said(&ask(&gate.url, &batch)), said(&ask(&alone.url, &batch)));
+}
+
 // The offloads of a tenant are not found by another one that uses the same directory.
 #[test]
 fn a_component_reads_no_offload_of_another_tenant() {

@@ -123,6 +123,17 @@ class Components(unittest.TestCase):
         self.offloaded(server, count=20)
         self.assertEqual(len(list((self.directory / "default").iterdir())), 1)
 
+    def test_limits_are_those_of_the_composition(self) -> None:
+        tools = BUILT / "lro_test_tools.wasm"
+        few = self.served(tools, "--act-store-offloads", "2", "--act-result-bytes", "200000")
+        for count in [3000, 3001, 3002]:
+            self.offloaded(few, count=count)
+        lines = [len((kept / "items.jsonl").read_text().splitlines()) for kept in (self.directory / "default").iterdir()]
+        self.assertEqual(sorted(lines), [3002, 3003], "the oldest made room")
+        self.assertIn("more than 200000 bytes", json.dumps(few.call("records", count=9000, stream=True)))
+        small = self.served(tools, "--act-store-bytes", "1000")
+        self.assertIn("could not be written", json.dumps(small.call("records", count=3000)))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -12,15 +12,8 @@ use crate::bindings::lro::http::store::{self, Bounds};
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
 use crate::{INTERNAL, TENANT, error, events, now};
 
-/// Most bytes of a result that comes as a stream, with [`EVENT_BYTES`] for each event.
-const RESULT_BYTES_MAX: usize = 64 << 20;
-
 /// What an event counts besides its content and metadata.
 const EVENT_BYTES: usize = 256;
-
-/// What is kept in the directory: nothing expires, and the oldest make room.
-const KEPT_BYTES_MAX: u64 = 4 << 30;
-const KEPT_OFFLOADS_MAX: u32 = 1_000;
 
 /// All events of a result.
 pub(crate) async fn collected(result: ToolResult) -> Result<Vec<ToolEvent>, Error> {
@@ -28,11 +21,14 @@ pub(crate) async fn collected(result: ToolResult) -> Result<Vec<ToolEvent>, Erro
         ToolResult::Immediate(events) => return Ok(events),
         ToolResult::Streaming(stream) => stream,
     };
-    let (mut events, mut bytes) = (Vec::new(), 0);
+    let (limit, mut events, mut bytes) = (settings::result_bytes(), Vec::new(), 0);
     while let Some(event) = stream.next().await {
-        bytes += EVENT_BYTES + size(&event);
-        if bytes > RESULT_BYTES_MAX {
-            return Err(error(INTERNAL, format!("the result of the tool has more than {RESULT_BYTES_MAX} bytes")));
+        bytes += (EVENT_BYTES + size(&event)) as u64;
+        if bytes > limit {
+            let text = format!(
+                "the result of the tool has more than {limit} bytes: compose with a higher `--act-result-bytes`"
+            );
+            return Err(error(INTERNAL, text));
         }
         events.push(event);
     }
@@ -53,9 +49,12 @@ pub(crate) fn of(events: Vec<ToolEvent>, tool: &str, query: String) -> Vec<ToolE
     match filtered(&result, tool, query) {
         Ok(Reply { tool_result: Some(replacement), .. }) => events::of_mcp(&replacement),
         Ok(Reply { tool_result: None, .. }) => events,
-        Err(FilterError::Settings(reason) | FilterError::Id(reason) | FilterError::ToolResult(reason)) => {
-            vec![ToolEvent::Error(error(INTERNAL, reason))]
-        }
+        Err(
+            FilterError::Settings(reason)
+            | FilterError::Id(reason)
+            | FilterError::ToolResult(reason)
+            | FilterError::Digests(reason),
+        ) => vec![ToolEvent::Error(error(INTERNAL, reason))],
     }
 }
 
@@ -82,8 +81,9 @@ fn filtered(result: &str, tool: &str, query: String) -> Result<Reply, FilterErro
         store::discard();
         return Ok(reply);
     }
+    // Nothing expires.
     let oldest = Ulid::from_parts(0, 0).to_string();
-    let bounds = Bounds { oldest, bytes: KEPT_BYTES_MAX, offloads: KEPT_OFFLOADS_MAX };
+    let bounds = Bounds { oldest, bytes: settings::store_bytes(), offloads: settings::store_offloads() };
     match store::publish(TENANT, &request.id, &bounds) {
         Ok(()) => Ok(reply),
         Err(reason) => filter::failed(&request, message.number(), &reason, true),

@@ -1,5 +1,7 @@
 //! Runs a jq program on each record, or on the array of all.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use jaq_core::data::JustLut;
 use jaq_core::load::lex::{Lexer, Tok, Token};
@@ -51,14 +53,21 @@ const UNAVAILABLE: [&str; 19] = [
 
 type Data = JustLut<Val>;
 
-pub(crate) fn run(source: &Source, jq: &Jq, budget: Budget, read: &mut Read<'_>) -> Result<Answer, ExtractError> {
+/// Answers with the results whose numbers are in `page`; all are counted.
+pub(crate) fn run(
+    source: &Source,
+    jq: &Jq,
+    page: Range<u64>,
+    budget: Budget,
+    read: &mut Read<'_>,
+) -> Result<Answer, ExtractError> {
     if jq.filter.len() > FILTER_BYTES_MAX {
         return Err(ExtractError::Limit(format!("filter-bytes: a program has at most {FILTER_BYTES_MAX} bytes")));
     }
     let (names, values) = arguments(&jq.arguments)?;
     let filter = compiled(&jq.filter, &names)?;
-    let mut program =
-        Program { filter: &filter, values, lines: Lines::new(budget), total: 0, failures: None, text: String::new() };
+    let lines = Lines::new(budget);
+    let mut program = Program { filter: &filter, values, page, lines, total: 0, failures: None, text: String::new() };
     if jq.slurp {
         let mut all = Vec::new();
         lines::each_run(source, read, |_, run| {
@@ -220,6 +229,7 @@ fn syntax(program: &str, part: &str, message: String) -> ExtractError {
 struct Program<'f> {
     filter: &'f Filter<Data>,
     values: Vec<Val>,
+    page: Range<u64>,
     lines: Lines,
     total: u64,
     failures: Option<Failures>,
@@ -250,7 +260,9 @@ impl Program<'_> {
         // Also written when the answer is full: a value that JSON cannot represent is a failure wherever it comes.
         self.text.clear();
         write(&mut self.text, value, lro_json::DEPTH_MAX)?;
-        self.lines.push(&self.text);
+        if self.page.contains(&self.total) {
+            self.lines.push(&self.text);
+        }
         self.total += 1;
         Ok(())
     }

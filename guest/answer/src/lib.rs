@@ -47,6 +47,8 @@ mod results;
 mod search;
 mod sql;
 
+use std::ops::Range;
+
 /// Rust types of the WIT files.
 #[expect(missing_docs, reason = "generated")]
 pub mod bindings {
@@ -102,22 +104,44 @@ pub fn extract(
     read: &mut ReadSource<'_>,
 ) -> Result<Answer, ExtractError> {
     check(sources)?;
-    let only = || match sources {
-        [source] => Ok(source),
-        _ => Err(ExtractError::Invalid(format!("sources: only a search and SQL take {}, not one", sources.len()))),
-    };
-    let records = || match only()? {
-        source if source.kind == FileKind::Records => Ok(source),
-        source => Err(ExtractError::Invalid(format!("source: {} has no records to query; search it", source.name))),
-    };
+    let mut first = |offset, length| read(0, offset, length);
     match question {
-        Question::Query(query) => query::run(records()?, query, budget, &mut |offset, length| read(0, offset, length)),
-        Question::Jq(jq) => jq::run(records()?, jq, budget, &mut |offset, length| read(0, offset, length)),
+        Question::Query(query) => query::run(records(sources)?, query, budget, &mut first),
+        Question::Jq(jq) => jq::run(records(sources)?, jq, 0..u64::MAX, budget, &mut first),
         Question::Search(search) => search::run(sources, search, budget, read),
         Question::Sql(_) => {
             Err(ExtractError::Invalid("this component does not answer SQL; `lro-extract-sql` does".to_owned()))
         }
-        Question::Lines(range) => range::run(only()?, *range, budget, &mut |offset, length| read(0, offset, length)),
+        Question::Lines(range) => range::run(only(sources)?, *range, budget, &mut first),
+    }
+}
+
+/// Answers a jq program with the results whose numbers are in `page`: those before take no room. All are counted.
+///
+/// # Errors
+/// [`ExtractError`], as described in the WIT.
+pub fn extract_jq(
+    sources: &[Source],
+    jq: &Jq,
+    page: Range<u64>,
+    budget: Budget,
+    read: &mut ReadSource<'_>,
+) -> Result<Answer, ExtractError> {
+    check(sources)?;
+    jq::run(records(sources)?, jq, page, budget, &mut |offset, length| read(0, offset, length))
+}
+
+fn only(sources: &[Source]) -> Result<&Source, ExtractError> {
+    match sources {
+        [source] => Ok(source),
+        _ => Err(ExtractError::Invalid(format!("sources: only a search and SQL take {}, not one", sources.len()))),
+    }
+}
+
+fn records(sources: &[Source]) -> Result<&Source, ExtractError> {
+    match only(sources)? {
+        source if source.kind == FileKind::Records => Ok(source),
+        source => Err(ExtractError::Invalid(format!("source: {} has no records to query; search it", source.name))),
     }
 }
 

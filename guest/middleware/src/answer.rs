@@ -8,7 +8,7 @@ use wit_bindgen::StreamReader;
 use crate::bindings::wasi::http::types::{Fields, Response};
 use crate::body::{self, Trailers};
 use crate::held::{self, Body};
-use crate::message::{Decided, Exchange};
+use crate::message::{Decided, Exchange, batch_of};
 use crate::stream;
 
 /// Headers that describe the bytes of a body.
@@ -100,7 +100,7 @@ fn decided_response(mut exchange: Exchange, decided: Decided, status: u16, heade
         Decided::Refuse { errors, reason } => match errors.as_slice() {
             [] => failed(&mut exchange, &reason),
             [error] => replaced(200, headers, error.clone()),
-            errors => replaced(200, headers, [&b"["[..], &errors.join(&b","[..]), b"]"].concat().into()),
+            errors => replaced(200, headers, batch_of(errors)),
         },
     }
 }

@@ -106,7 +106,7 @@ impl Exchange {
         }
         match (is_changed, elements.is_empty()) {
             (false, _) => Decided::Pass,
-            (true, false) => Decided::Replace([&b"["[..], &elements.join(&b","[..]), b"]"].concat().into()),
+            (true, false) => Decided::Replace(batch_of(&elements)),
             (true, true) => {
                 let reason = "the server answered with something that is not a JSON-RPC message".to_owned();
                 Decided::Refuse { errors: Vec::new(), reason }
@@ -219,6 +219,11 @@ impl Exchange {
     pub(crate) fn fail(&mut self, reason: &str) -> Option<Bytes> {
         self.asked.take_only().map(|id: Id| error_response(Some(&id), INTERNAL_ERROR, reason))
     }
+}
+
+/// A batch of these messages.
+pub(crate) fn batch_of(messages: &[Bytes]) -> Bytes {
+    [&b"["[..], &messages.join(&b","[..]), b"]"].concat().into()
 }
 
 /// The error in place of a response that cannot be read.

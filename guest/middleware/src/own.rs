@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use lro_contract::ulid::Ulid;
 use lro_mcp::{
-    INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, error_response, method, response, with_capabilities,
-    with_items, with_result_type,
+    INTERNAL_ERROR, INVALID_REQUEST, Id, Kind, METHOD_NOT_FOUND, Message, error_response, method, response,
+    with_capabilities, with_items, with_result_type,
 };
 use lro_reading::resource::SCHEME;
 use lro_reading::tool::reads_offloads;
@@ -16,7 +16,12 @@ use lro_reading::{Budget, PAGE_BYTES_MAX};
 use crate::asked::List;
 use crate::bindings::lro::adapter::reading::{self, Caller, Offload, ProtocolError};
 use crate::bindings::lro::http::store;
+use crate::message::batch_of;
 use crate::settings::{Settings, milliseconds};
+
+/// Why a batch is refused.
+const IN_A_BATCH: &str = "the batch is not forwarded: requests about offloads are answered by the gateway, which takes each of them alone \
+     and not in a batch";
 
 /// What is added to the lists and instructions of a server.
 pub(crate) struct Own {
@@ -80,6 +85,30 @@ pub(crate) fn answer(settings: &Settings, message: &Message) -> Option<Bytes> {
         _ => return None,
     };
     Some(written(&id, answered, modern))
+}
+
+/// The answer to a batch with requests about the own tools and resources, none of which goes to the server; `None` for any other
+/// message.
+pub(crate) fn refusal(settings: &Settings, message: &Message) -> Option<Bytes> {
+    settings.own.as_ref()?;
+    let elements: Vec<Message> = message.batch()?.into_iter().map(Message::read).collect();
+    elements.iter().any(is_own).then(|| {
+        let requests = elements.iter().filter(|element| element.kind() == Kind::Request);
+        let errors: Vec<Bytes> =
+            requests.filter_map(Message::id).map(|id| error_response(Some(&id), INVALID_REQUEST, IN_A_BATCH)).collect();
+        // Of notifications alone, there is none to answer.
+        if errors.is_empty() { error_response(None, INVALID_REQUEST, IN_A_BATCH) } else { batch_of(&errors) }
+    })
+}
+
+/// Whether a message is about the own tools and resources.
+fn is_own(message: &Message) -> bool {
+    let params = message.params();
+    match message.method().as_deref() {
+        Some(method::TOOLS_CALL) => params.name.is_some_and(|name| reads_offloads(&name)),
+        Some(method::RESOURCES_READ) => params.uri.is_some_and(|uri| uri.starts_with(SCHEME)),
+        _ => false,
+    }
 }
 
 fn written(id: &Id, answered: Result<String, ProtocolError>, modern: bool) -> Bytes {

@@ -60,7 +60,7 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
     }
     // What is not one object may still have a message in it.
     let is_unread = is_foreign && (message.fault() != Some(Fault::NotOne) || classify(&bytes) == BodyKind::Text);
-    if let Some(answered) = own::answer(&settings, &message) {
+    if let Some(answered) = own::answer(&settings, &message).or_else(|| own::refusal(&settings, &message)) {
         return Ok(answer::json(200, answered));
     }
     let mut exchange = Exchange::new(settings, &headers, Asked::of(&message));

@@ -1,7 +1,7 @@
 //! Answers to questions.
 
 use lro_answer::plain::question_error;
-use lro_answer::{Answer as Found, ExtractError, Source, extract as answered, extract_sql, with_files};
+use lro_answer::{Answer as Found, ExtractError, Source, extract as answered, extract_jq, extract_sql, with_files};
 use lro_contract::query::Query;
 use lro_reading::tool::{self, Asked, ExtractArguments, Failure, answer_json, result_of};
 use lro_reading::{Answer, Budget, Question, Sql, Table, asked_budget, files, fitted, sql_tables};
@@ -49,12 +49,23 @@ fn about(caller: &Caller, offload: &Offload, section: Option<&str>, question: &Q
     }
     let (fitted, notes) = fitted(question, &files);
     let asked = lro_answer::Question::from(&fitted);
-    let (budget, of_component) = (budget(caller), asked_budget(question, budget(caller))?);
+    let budget = budget(caller);
     let mut sources = Vec::with_capacity(files.len());
     for file in files {
         offload.open(file)?.verify()?;
         sources.push(Source { directory: offload.directory, ..file.into() });
     }
+    // What a program gives for all records together is an answer of its own.
+    if let (Question::Jq(jq), lro_answer::Question::Jq(program)) = (question, &asked)
+        && !jq.slurp
+    {
+        jq.check_limit()?;
+        let end = jq.offset.saturating_add(jq.limit.map_or(u64::MAX, u64::from));
+        let budget = budget.capped();
+        let found = with_files(&sources, |read| extract_jq(&sources, program, jq.offset..end, budget.into(), read));
+        return Ok(checked(found, &asked)?.of_jq(jq, budget)?);
+    }
+    let of_component = asked_budget(question, budget)?;
     let found = with_files(&sources, |read| answered(&sources, &asked, of_component.into(), read));
     let mut answer = checked(found, &asked)?.of_question(question, of_component, budget)?;
     answer.notes.extend(notes);

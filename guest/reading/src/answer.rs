@@ -154,8 +154,20 @@ impl Answer {
     /// # Errors
     /// [`QuestionError::Answer`] if it contradicts itself.
     pub fn of_sql(self, sql: &Sql, asked: Budget) -> Result<Self, QuestionError> {
-        let mut answer = Self { offset: sql.offset, ..self.checked(asked)? };
-        answer.note_limit(sql.limit.is_some_and(|limit| answer.results >= u64::from(limit)));
+        self.page_from(sql.offset, sql.limit, asked)
+    }
+
+    /// What a component answered to a jq program without the results before its offset and beyond its limit, checked.
+    ///
+    /// # Errors
+    /// [`QuestionError::Answer`] if it contradicts itself.
+    pub fn of_jq(self, jq: &Jq, asked: Budget) -> Result<Self, QuestionError> {
+        self.page_from(jq.offset, jq.limit, asked)
+    }
+
+    fn page_from(self, offset: u64, limit: Option<u32>, asked: Budget) -> Result<Self, QuestionError> {
+        let mut answer = Self { offset, ..self.checked(asked)? };
+        answer.note_limit(limit.is_some_and(|limit| answer.results >= u64::from(limit)));
         Ok(answer)
     }
 

@@ -11,6 +11,7 @@
 //!                             directory ──► wasi:filesystem/preopens
 //! ```
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 
 use lro_host::compose::{ACT, ACT_DIRECTORY, FILTER, MESSAGES, NO_TOOLS, READER, STORE_DIRECTORY};
@@ -35,16 +36,51 @@ const FILESYSTEM: &str = "wasi:filesystem";
 
 const PAGE_BYTES: u64 = 65_536;
 
+const RESULT_BYTES: NonZeroU64 = NonZeroU64::new(64 << 20).unwrap();
+const STORE_BYTES: NonZeroU64 = NonZeroU64::new(4 << 30).unwrap();
+const STORE_OFFLOADS: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
+
+/// Limits of the composed component.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most bytes of a result that comes as a stream; a longer one is an error of the tool. Default: 64 MiB.
+    pub result_bytes: NonZeroU64,
+    /// Most bytes of the files in the directory; the oldest offloads go first. Default: 4 GiB.
+    pub store_bytes: NonZeroU64,
+    /// Most offloads in the directory; the oldest go first. Default: 1,000.
+    pub store_offloads: NonZeroU32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { result_bytes: RESULT_BYTES, store_bytes: STORE_BYTES, store_offloads: STORE_OFFLOADS }
+    }
+}
+
+/// A value that a function of [`SETTINGS`] returns.
+#[derive(Clone, Copy)]
+enum Constant<'a> {
+    Text(&'a str),
+    Long(u64),
+    Short(u32),
+}
+
 /// Puts a filter, composed with [`Files::Directory`](lro_host::compose::Files), before the tools of a component for ACT, and adds
 /// the tools `lro_extract` and `lro_read`. Without `tools`, it has these alone.
 ///
 /// `directory`, an absolute path, is where the offloads are, as `default/ID`. `settings` are those of the filter: a JSON object with the
-/// keys of `docs/reference/settings.md`. Callers can change neither. The component asks its host for what `tools` ask for, and for the
+/// keys of `docs/reference/settings.md`. Callers can change neither, nor `limits`. The component asks its host for what `tools` ask for, and for the
 /// directory.
 ///
 /// # Errors
 /// [`CompositionError`].
-pub fn act(filter: &[u8], tools: Option<&[u8]>, directory: &Path, settings: &str) -> Result<Vec<u8>, CompositionError> {
+pub fn act(
+    filter: &[u8],
+    tools: Option<&[u8]>,
+    directory: &Path,
+    settings: &str,
+    limits: &Limits,
+) -> Result<Vec<u8>, CompositionError> {
     let path = directory.to_str().filter(|path| path.starts_with('/') && !path.contains(['*', '?', '[', '{']));
     let path = path.ok_or_else(|| {
         CompositionError(format!(
@@ -52,7 +88,13 @@ pub fn act(filter: &[u8], tools: Option<&[u8]>, directory: &Path, settings: &str
             directory.display()
         ))
     })?;
-    let constants = constants(&[("directory", path), ("filter", settings)])?;
+    let constants = constants(&[
+        ("directory", Constant::Text(path)),
+        ("filter", Constant::Text(settings)),
+        ("result-bytes", Constant::Long(limits.result_bytes.get())),
+        ("store-bytes", Constant::Long(limits.store_bytes.get())),
+        ("store-offloads", Constant::Short(limits.store_offloads.get())),
+    ])?;
     let tools = tools.unwrap_or(NO_TOOLS);
     let mut composition = Composition::default();
     let constants = composition.instance("lro:settings", &constants)?;
@@ -78,31 +120,45 @@ pub fn act(filter: &[u8], tools: Option<&[u8]>, directory: &Path, settings: &str
     Ok(composed)
 }
 
-/// A component of functions without arguments that return these texts: the interface `lro:act/settings`.
-fn constants(texts: &[(&str, &str)]) -> Result<Vec<u8>, CompositionError> {
+/// A component of functions without arguments that return these values: the interface `lro:act/settings`.
+fn constants(values: &[(&str, Constant<'_>)]) -> Result<Vec<u8>, CompositionError> {
     let too_long = |_| CompositionError("the settings are longer than a component can hold".to_owned());
     let (mut types, mut functions, mut code) = (TypeSection::new(), FunctionSection::new(), CodeSection::new());
     let mut exports = ExportSection::new();
+    // By number: what returns an address or a short number, and a long one.
     types.ty().function([], [ValType::I32]);
+    types.ty().function([], [ValType::I64]);
     exports.export("memory", ExportKind::Memory, 0);
-    // Of each text first its address and length, as they are returned, then the texts.
-    let (mut heads, mut bytes) = (Vec::new(), Vec::new());
-    for ((name, text), index) in texts.iter().zip(0..) {
-        let address = u32::try_from(texts.len() * 8 + bytes.len()).map_err(too_long)?;
-        let length = u32::try_from(text.len()).map_err(too_long)?;
-        functions.function(0);
+    // The texts; each follows its address and length, in which form it is returned.
+    let mut bytes: Vec<u8> = Vec::new();
+    for ((name, value), index) in values.iter().zip(0..) {
         exports.export(name, ExportKind::Func, index);
         let mut body = Function::new([]);
-        body.instructions().i32_const(i32::try_from(heads.len()).map_err(too_long)?).end();
+        match value {
+            Constant::Text(text) => {
+                bytes.resize(bytes.len().next_multiple_of(4), 0);
+                let head = u32::try_from(bytes.len()).map_err(too_long)?;
+                let length = u32::try_from(text.len()).map_err(too_long)?;
+                bytes.extend([(head + 8).to_le_bytes(), length.to_le_bytes()].concat());
+                bytes.extend_from_slice(text.as_bytes());
+                functions.function(0);
+                body.instructions().i32_const(head.cast_signed()).end();
+            }
+            Constant::Long(number) => {
+                functions.function(1);
+                body.instructions().i64_const(number.cast_signed()).end();
+            }
+            Constant::Short(number) => {
+                functions.function(0);
+                body.instructions().i32_const(number.cast_signed()).end();
+            }
+        }
         code.function(&body);
-        heads.extend([address.to_le_bytes(), length.to_le_bytes()].concat());
-        bytes.extend_from_slice(text.as_bytes());
     }
-    heads.extend(bytes);
     let (mut memories, mut data) = (MemorySection::new(), DataSection::new());
-    let minimum = (heads.len() as u64).div_ceil(PAGE_BYTES);
+    let minimum = (bytes.len() as u64).div_ceil(PAGE_BYTES);
     memories.memory(MemoryType { minimum, maximum: None, memory64: false, shared: false, page_size_log2: None });
-    data.active(0, &ConstExpr::i32_const(0), heads);
+    data.active(0, &ConstExpr::i32_const(0), bytes);
     let mut module = Module::new();
     module.section(&types).section(&functions).section(&memories).section(&exports).section(&code).section(&data);
 
@@ -111,13 +167,18 @@ fn constants(texts: &[(&str, &str)]) -> Result<Vec<u8>, CompositionError> {
     let (mut lifted, mut exports) = (ComponentInstanceSection::new(), ComponentExportSection::new());
     instances.instantiate::<[(&str, ModuleArg); 0], _>(0, []);
     aliases.alias(Alias::CoreInstanceExport { instance: 0, kind: ExportKind::Memory, name: "memory" });
-    types.function().params::<[(&str, PrimitiveValType); 0], _>([]).result(Some(PrimitiveValType::String.into()));
-    for ((name, _), index) in texts.iter().zip(0..) {
+    for ((name, value), index) in values.iter().zip(0..) {
+        let (result, options): (_, &[CanonicalOption]) = match value {
+            Constant::Text(_) => (PrimitiveValType::String, &[CanonicalOption::UTF8, CanonicalOption::Memory(0)]),
+            Constant::Long(_) => (PrimitiveValType::U64, &[]),
+            Constant::Short(_) => (PrimitiveValType::U32, &[]),
+        };
+        types.function().params::<[(&str, PrimitiveValType); 0], _>([]).result(Some(result.into()));
         aliases.alias(Alias::CoreInstanceExport { instance: 0, kind: ExportKind::Func, name });
-        functions.lift(index, 0, [CanonicalOption::UTF8, CanonicalOption::Memory(0)]);
+        functions.lift(index, index, options.iter().copied());
     }
     let names: Vec<_> =
-        texts.iter().zip(0..).map(|((name, _), index)| (*name, ComponentExportKind::Func, index)).collect();
+        values.iter().zip(0..).map(|((name, _), index)| (*name, ComponentExportKind::Func, index)).collect();
     lifted.export_items(names);
     exports.export(SETTINGS, ComponentExportKind::Instance, 0, None);
     let mut component = Component::new();

@@ -1,11 +1,12 @@
 //! `lro compose`: a policy and what a host does around it, as one component.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use lro_handler::{FORWARD, HANDLER, TOOLS, act, middleware};
+use lro_handler::act::{Limits, TOOLS, act};
+use lro_handler::{FORWARD, HANDLER, middleware};
 use lro_host::compose::{self, FILES, FILTER, compose};
 use lro_meter::metered;
 
@@ -53,6 +54,15 @@ pub(crate) struct Arguments {
     /// With --act: the settings of the policy, a JSON object
     #[arg(long, value_name = "JSON", requires = "act", default_value = "{}")]
     act_settings: String,
+    /// With --act: most bytes of a result that comes as a stream
+    #[arg(long, value_name = "BYTES", requires = "act", default_value_t = Limits::default().result_bytes)]
+    act_result_bytes: NonZeroU64,
+    /// With --act: most bytes of the files in the directory; the oldest offloads go first
+    #[arg(long, value_name = "BYTES", requires = "act", default_value_t = Limits::default().store_bytes)]
+    act_store_bytes: NonZeroU64,
+    /// With --act: most offloads in the directory; the oldest go first
+    #[arg(long, value_name = "COUNT", requires = "act", default_value_t = Limits::default().store_offloads)]
+    act_store_offloads: NonZeroU32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -64,7 +74,7 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { file, output, files, fuel, http, act, act_dir, act_settings } = arguments;
+    let Arguments { file, output, files, fuel, http, act, act_dir, .. } = arguments;
     let files = match files {
         Files::Memory if act.is_none() => compose::Files::Memory,
         _ => compose::Files::Directory,
@@ -80,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         exports = HANDLER.to_owned();
     }
     if let (Some(tools), Some(directory)) = (act, act_dir) {
-        composed = with_tools(&composed, tools, directory, act_settings)?;
+        composed = with_tools(&composed, tools, directory, arguments)?;
         exports = TOOLS.to_owned();
     }
     let imports = compose::imports(&composed)?;
@@ -107,11 +117,16 @@ fn handler(filter: &[u8], files: compose::Files, server: &Path) -> anyhow::Resul
 }
 
 /// The component with the tools of a file, or with `reader` those that read offloads alone.
-fn with_tools(filter: &[u8], tools: &Path, directory: &Path, settings: &str) -> anyhow::Result<Vec<u8>> {
+fn with_tools(filter: &[u8], tools: &Path, directory: &Path, arguments: &Arguments) -> anyhow::Result<Vec<u8>> {
     let of_file = match tools.to_str() {
         Some("reader") => None,
         _ => Some(std::fs::read(tools).with_context(|| format!("cannot read {}", tools.display()))?),
     };
-    act(filter, of_file.as_deref(), directory, settings)
+    let limits = Limits {
+        result_bytes: arguments.act_result_bytes,
+        store_bytes: arguments.act_store_bytes,
+        store_offloads: arguments.act_store_offloads,
+    };
+    act(filter, of_file.as_deref(), directory, &arguments.act_settings, &limits)
         .with_context(|| format!("cannot compose with {}", tools.display()))
 }
