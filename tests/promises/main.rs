@@ -72,9 +72,9 @@ fn is_in_a_test_binary(file: &Path) -> bool {
 
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"');
     let makefile = read("Makefile");
-    let mut commands = makefile
-        .lines()
-        .filter(|line| line.starts_with("GUEST ") || line.starts_with("HOST ") || line.contains("$(CARGO) test"));
+    let mut commands = makefile.lines().filter(|line| {
+        ["GUEST ", "HOST ", "TESTED "].iter().any(|name| line.starts_with(name)) || line.contains("$(CARGO) test")
+    });
     reached && built && commands.any(|line| line.split_whitespace().any(|word| word == name))
 }
 

@@ -117,6 +117,21 @@ pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> 
     }
 }
 
+/// Fills a buffer with the bytes at an offset.
+///
+/// # Errors
+/// As for [`read_at`]; [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the file ends before.
+pub fn read_exact_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    let mut read = 0;
+    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match read_at(file, offset + read as u64, rest)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            more => read += more,
+        }
+    }
+    Ok(())
+}
+
 /// As [`read_at`], into the free capacity of a vector.
 ///
 /// # Errors

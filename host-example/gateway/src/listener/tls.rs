@@ -1,7 +1,6 @@
 //! TLS of the listener, with a certificate that is read again when its files change.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -61,8 +60,8 @@ struct Files {
     key: PathBuf,
 }
 
-/// What changes when a file is written or replaced: size, inode and time.
-type State = [Option<(u64, u64, Option<SystemTime>)>; 2];
+/// What changes when a file is written or replaced: size and time.
+type State = [Option<(u64, Option<SystemTime>)>; 2];
 
 impl Certificate {
     /// Reads the files: the certificate of the gateway and those that issued it, and its key, both in PEM.
@@ -129,7 +128,7 @@ impl Files {
     fn state(&self) -> State {
         [&self.certificate, &self.key].map(|path| {
             let metadata = fs::metadata(path).ok()?;
-            Some((metadata.len(), metadata.ino(), metadata.modified().ok()))
+            Some((metadata.len(), metadata.modified().ok()))
         })
     }
 }

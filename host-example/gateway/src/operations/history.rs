@@ -4,13 +4,13 @@
 //! gateway has ended. What a killed one had counted is in its status file, and is appended when that is removed.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use lro_host::store::Store;
+use lro_system::files::{private_directories, private_files};
 
 use super::status::live;
 use crate::metrics::{ToolDay, day_of};
@@ -41,14 +41,13 @@ pub fn append(store: &Store, counts: &[ToolDay]) -> io::Result<()> {
         return Ok(());
     }
     let directory = directory(store);
-    match DirBuilder::new().mode(0o700).create(&directory) {
+    match private_directories().create(&directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     for (day, text) in lines {
         // In one write, as other gateways append to the same file.
-        let options = OpenOptions::new().append(true).create(true).mode(0o600).clone();
-        let mut file = options.open(directory.join(day).with_extension(EXTENSION))?;
+        let mut file = private_files().append(true).create(true).open(directory.join(day).with_extension(EXTENSION))?;
         if file.metadata()?.len() < FILE_BYTES_MAX {
             file.write_all(&text)?;
         }

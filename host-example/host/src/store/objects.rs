@@ -6,13 +6,13 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use lro_system::files::{read_exact_at, write_all_at};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -159,7 +159,7 @@ impl Objects {
                 let (store, path, file, start) = (&store, &path, Arc::clone(&file), part.start);
                 async move {
                     let bytes = store.get_range(path, part).await?;
-                    Ok(spawn_blocking(move || file.write_all_at(&bytes, start)).await??)
+                    Ok(spawn_blocking(move || write_all_at(&file, start, &bytes)).await??)
                 }
             });
             copied.await
@@ -311,7 +311,7 @@ async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, bytes: u6
 async fn read(file: &Arc<File>, part: Range<u64>, sums: &mut Vec<u64>) -> Result<Vec<u8>, Failure> {
     let (file, mut bytes) = (Arc::clone(file), vec![0; (part.end - part.start) as usize]);
     let (bytes, found) = spawn_blocking(move || {
-        file.read_exact_at(&mut bytes, part.start)?;
+        read_exact_at(&file, part.start, &mut bytes)?;
         let sums: Vec<u64> = bytes.chunks(BLOCK_BYTES).map(XxHash3_64::oneshot).collect();
         Ok::<_, io::Error>((bytes, sums))
     })
