@@ -22,6 +22,9 @@ TESTED    := $(HOST) -p lro-tests
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
+# What a host gives to a component, and gets of it, passes through generic code that is compiled with the host: here, the runners.
+MEASURED := --config profile.release.package.lro-tests.opt-level=3
+
 .PHONY: help
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,7 +117,7 @@ publish: build component ## Push the contract and the components to REGISTRY, su
 .PHONY: runtimes
 runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
-	@$(CARGO) build --locked --release $(TESTED) --bins --example composed
+	@$(CARGO) build --locked --release $(MEASURED) $(TESTED) --bins --example composed
 	@sh tests/tools/runtimes.sh $(TARGET)
 
 .PHONY: fuzz

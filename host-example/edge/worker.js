@@ -185,7 +185,7 @@ async function decided(request, result, store) {
         reply = answer;
     }
     if (reply.failure !== undefined) {
-        console.warn(`${request.tool}: ${reply.failure}`);
+        console.warn(`${request.tool}: ${reply.failure.reason}`);
     }
     return reply.toolResult ?? result;
 }

@@ -29,7 +29,8 @@ fn each_bound_has_its_own_error() {
     for (bound, error) in bounds {
         for files in [Files::Memory, Files::Directory] {
             let (reply, instance) = filter(files, &format!(r#"{{"limits":{{{bound}}}}}"#));
-            assert_eq!(reply.failure.as_deref(), Some(error));
+            let failure = reply.failure.unwrap();
+            assert_eq!((failure.reason.as_str(), failure.false_answer), (error, false));
             // The policy had decided to write, so a part of the result goes on.
             assert_eq!((reply.outcome, reply.files.len()), (Outcome::Truncate, 0));
             let text = reply.tool_result.unwrap();
@@ -40,7 +41,7 @@ fn each_bound_has_its_own_error() {
         }
     }
     let (reply, _) = filter(Files::Memory, r#"{"limits":{"name-bytes":8}}"#);
-    assert!(reply.failure.unwrap().contains("its output could not be written"));
+    assert!(reply.failure.unwrap().reason.contains("its output could not be written"));
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn failure_modes() {
     };
     let open = failed("{}", false);
     assert_eq!((open.outcome, open.tool_result.is_none()), (Outcome::Pass, true));
-    assert_eq!(open.failure.unwrap(), "the policy took longer than 5 ms");
+    assert_eq!(open.failure.unwrap().reason, "the policy took longer than 5 ms");
     assert_eq!(failed("{}", true).outcome, Outcome::Truncate);
     assert_eq!(failed(r#"{"failure":"truncate"}"#, false).outcome, Outcome::Truncate);
     assert_eq!(failed(r#"{"failure":"closed"}"#, false).outcome, Outcome::Fail);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod bounds;
+mod faults;
 mod reading;
 mod replies;
 mod settings;

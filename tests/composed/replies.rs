@@ -1,6 +1,6 @@
 //! The same bytes as the host in Rust: replies, files, manifests and indexes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lro_host::compose::Files;
 use lro_host::filter::Request as HostRequest;
@@ -9,7 +9,7 @@ use lro_host::settings::{Action, DecisionMode, DescriptorLevel, ImageMode, Polic
 use lro_tests::{TENANT, component, imports, sandbox, settings, workspace};
 use serde_json::json;
 
-use crate::support::{Composed, Error, Instance, Outcome, SizeUnit as Unit, in_rust, request};
+use crate::support::{Composed, Error, Instance, Outcome, Reply, SizeUnit as Unit, in_rust, request};
 
 const BOTH: [Files; 2] = [Files::Memory, Files::Directory];
 
@@ -129,13 +129,17 @@ fn compare(policy: &[u8]) -> usize {
             let (expected, request) = in_rust(&policy, &json, host, &result);
             offloads += usize::from(!expected.files.is_empty());
             for composed in &composed {
-                let found = composed.instance().outcomes(&request, &result);
-                assert_eq!(found.reply, expected.reply, "{name}, {json}");
-                let names =
-                    |files: &std::collections::BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
-                assert_eq!(names(&found.files), names(&expected.files), "{name}, {json}");
-                for (file, bytes) in &expected.files {
-                    assert!(found.files[file] == *bytes, "{name}, {json}: `{file}` differs");
+                let mut with_digests = composed.instance();
+                let completed = with_digests.filter_with_digests(&request, &result).unwrap();
+                let found =
+                    [composed.instance().outcomes(&request, &result), with_digests.outcomes_of(completed, &result)];
+                for found in found {
+                    assert_eq!(found.reply, expected.reply, "{name}, {json}");
+                    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+                    assert_eq!(names(&found.files), names(&expected.files), "{name}, {json}");
+                    for (file, bytes) in &expected.files {
+                        assert!(found.files[file] == *bytes, "{name}, {json}: `{file}` differs");
+                    }
                 }
             }
         }
@@ -156,6 +160,32 @@ fn the_redacting_policy_gives_the_bytes_of_the_host_in_rust() {
 #[test]
 fn a_policy_frozen_at_0_1_0_gives_the_bytes_of_the_host_in_rust() {
     assert_eq!(compare(&frozen()), 22);
+}
+
+#[test]
+fn digests_of_the_host_complete_one_offload_once() {
+    let composed = Composed::new(DEFAULT_POLICY, Files::Memory);
+    let mut instance = composed.instance();
+    let wrong = |found: Result<Reply, Error>| matches!(found, Err(Error::Digests(_)));
+    let large = text_result(&format!("[{}]", rows(1000)));
+    assert!(wrong(instance.digested(&[])), "before a call");
+    for digests in [vec![], vec![vec![0; 31]], vec![vec![0; 32]; 9]] {
+        let message = instance.message_of(0, large.as_bytes().chunks(1 << 20));
+        let number = instance.number(message);
+        let reply = instance.filter_undigested(&request("{}"), number).unwrap();
+        assert_eq!((reply.outcome, &reply.tool_result, reply.files.len()), (Outcome::Offload, &None, 1));
+        assert!(wrong(instance.digested(&digests)), "{digests:?}");
+        instance.release(message);
+    }
+    let completed = instance.filter_with_digests(&request("{}"), &large).unwrap();
+    assert_eq!(completed.files.last().unwrap().name, "manifest.json");
+    assert!(wrong(instance.digested(&[vec![0; 32]])), "a second time");
+    // A call that ends in another way leaves nothing to complete.
+    let message = instance.message_of(0, large.as_bytes().chunks(1 << 20));
+    let number = instance.number(message);
+    instance.filter_undigested(&request("{}"), number).unwrap();
+    instance.filter(&request("{}"), &text_result("small")).unwrap();
+    assert!(wrong(instance.digested(&[vec![0; 32]])), "after another call");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lro_host::compose::{Files, compose};
 use lro_host::filter::{Outcome as Decided, Request as HostRequest};
 use lro_host::mcp::{self, ToolResult};
-use lro_host::policy::Policy;
+use lro_host::policy::{Digest, Policy};
 use lro_host::store::Ulid;
 use lro_tests::{TENANT, filter_with};
 use tempfile::TempDir;
@@ -37,9 +37,6 @@ pub(crate) use bindings::exports::lro::adapter::filter::{Abilities, Error, Limit
 
 /// The id of every offload: each is in a directory of its own.
 pub(crate) const ID: &str = "01M8490HTVFQBCBZEZZHXGSEJT";
-
-/// Bytes of a message that are handed over at a time.
-const PIECE_BYTES: usize = 1 << 20;
 
 pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 
@@ -98,6 +95,8 @@ impl Composed {
         let directory = (self.files == Files::Directory).then(|| TempDir::new().unwrap());
         if let Some(directory) = &directory {
             wasmtime_wasi::p2::add_to_linker_sync(&mut linker).unwrap();
+            // Calls have this thread for themselves.
+            wasi.allow_blocking_current_thread(true);
             wasi.preopened_dir(directory.path(), "/", FsPerms::ReadWrite).unwrap();
         }
         let mut store = Store::new(&ENGINE, State::new(&mut wasi));
@@ -118,7 +117,7 @@ impl Instance {
     }
 
     fn message(&mut self, text: &str) -> ResourceAny {
-        self.message_of(text.len() as u64, text.as_bytes().chunks(PIECE_BYTES))
+        self.message_of(text.len() as u64, std::iter::once(text.as_bytes()))
     }
 
     /// All bytes of a message.
@@ -155,6 +154,35 @@ impl Instance {
         let reply = self.filter_message(request, message);
         self.release(message);
         reply
+    }
+
+    /// As `filter`, with digests that are computed here.
+    pub(crate) fn filter_with_digests(&mut self, request: &Request, result: &str) -> Result<Reply, Error> {
+        let message = self.message(result);
+        let number = self.number(message);
+        let mut reply = self.filter_undigested(request, number)?;
+        if reply.outcome == Outcome::Offload {
+            let digests: Vec<_> = reply.files.iter().map(|file| self.digest(&file.name, file.digest_from)).collect();
+            reply = self.digested(&digests)?;
+        }
+        self.release(message);
+        Ok(reply)
+    }
+
+    pub(crate) fn filter_undigested(&mut self, request: &Request, message: u32) -> Result<Reply, Error> {
+        self.composed.lro_adapter_filter().call_filter_undigested(&mut self.store, request, message).unwrap()
+    }
+
+    pub(crate) fn digested(&mut self, digests: &[Vec<u8>]) -> Result<Reply, Error> {
+        self.composed.lro_adapter_filter().call_digested(&mut self.store, digests).unwrap()
+    }
+
+    fn digest(&mut self, name: &str, start: u64) -> Vec<u8> {
+        let bytes = match &self.directory {
+            Some(directory) => fs::read(directory.path().join(name)).unwrap(),
+            None => self.read(name).unwrap(),
+        };
+        Digest::of(&bytes[usize::try_from(start).unwrap()..]).0.to_vec()
     }
 
     pub(crate) fn failed_message(
@@ -213,7 +241,11 @@ impl Instance {
     /// The reply and the files, from where they are.
     pub(crate) fn outcomes(&mut self, request: &Request, result: &str) -> Outcomes {
         let reply = self.filter(request, result).unwrap();
-        let failure = reply.failure.as_deref().unwrap_or_default();
+        self.outcomes_of(reply, result)
+    }
+
+    pub(crate) fn outcomes_of(&mut self, reply: Reply, result: &str) -> Outcomes {
+        let failure = reply.failure.as_ref().map(|failure| failure.reason.as_str()).unwrap_or_default();
         let names: Vec<_> = reply.files.iter().map(|file| (file.name.clone(), file.bytes)).collect();
         let of_component: BTreeMap<_, _> =
             names.iter().map(|(name, _)| (name.clone(), self.read(name).unwrap())).collect();

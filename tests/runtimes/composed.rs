@@ -3,7 +3,7 @@
 //!     composed COMPONENT.wasm VECTORS_DIR INPUTS_DIR
 //!
 //! The component is a policy, which is composed first. Its time is that of a whole result of 100,000 records, from its JSON to the
-//! reply and the files in a directory.
+//! reply and the files in a directory, whose digests are computed here.
 
 #![expect(clippy::unwrap_used, reason = "a test program stops at the first surprise")]
 
@@ -74,7 +74,7 @@ fn milliseconds(composed: &Composed, records: &Path) -> Option<f64> {
     let result = format!(r#"{{"content":[],"structuredContent":{records}}}"#);
     let filter = || {
         let started = Instant::now();
-        let reply = composed.instance().filter(&request("{}"), &result).unwrap();
+        let reply = composed.instance().filter_with_digests(&request("{}"), &result).unwrap();
         assert_eq!(reply.outcome, Outcome::Offload);
         started.elapsed().as_secs_f64() * 1e3
     };

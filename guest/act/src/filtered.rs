@@ -49,9 +49,12 @@ pub(crate) fn of(events: Vec<ToolEvent>, tool: &str, query: String) -> Vec<ToolE
     match filtered(&result, tool, query) {
         Ok(Reply { tool_result: Some(replacement), .. }) => events::of_mcp(&replacement),
         Ok(Reply { tool_result: None, .. }) => events,
-        Err(FilterError::Settings(reason) | FilterError::Id(reason) | FilterError::ToolResult(reason)) => {
-            vec![ToolEvent::Error(error(INTERNAL, reason))]
-        }
+        Err(
+            FilterError::Settings(reason)
+            | FilterError::Id(reason)
+            | FilterError::ToolResult(reason)
+            | FilterError::Digests(reason),
+        ) => vec![ToolEvent::Error(error(INTERNAL, reason))],
     }
 }
 

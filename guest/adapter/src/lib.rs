@@ -49,7 +49,15 @@ impl Guest for Adapter {
     }
 
     fn filter(request: Request, tool_result: u32) -> Result<Reply, Error> {
-        filter::filter(&request, tool_result)
+        filter::filter(request, tool_result, true)
+    }
+
+    fn filter_undigested(request: Request, tool_result: u32) -> Result<Reply, Error> {
+        filter::filter(request, tool_result, false)
+    }
+
+    fn digested(sha256: Vec<Vec<u8>>) -> Result<Reply, Error> {
+        filter::digested(sha256)
     }
 
     fn failed(request: Request, tool_result: u32, reason: String, wrote: bool) -> Result<Reply, Error> {

@@ -118,9 +118,55 @@ pub struct FileDigest {
     pub index: Vec<u8>,
 }
 
+/// What [`FileDigest`] has besides the digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSummary {
+    /// As in [`FileDigest`].
+    pub xxh3: Checksum,
+    /// As in [`FileDigest`].
+    pub digest_from: u64,
+    /// As in [`FileDigest`].
+    pub bytes: u64,
+    /// As in [`FileDigest`].
+    pub lines: u64,
+    /// As in [`FileDigest`].
+    pub index: Vec<u8>,
+}
+
+impl FileSummary {
+    /// The digest of the file with this summary.
+    pub fn with_sha256(self, sha256: Digest) -> FileDigest {
+        let Self { xxh3, digest_from, bytes, lines, index } = self;
+        FileDigest { sha256, xxh3, digest_from, bytes, lines, index }
+    }
+}
+
 /// Computes the digest of a file that is written sequentially.
 pub struct FileHasher {
     sha256: Sha256,
+    summary: FileSummarizer,
+}
+
+impl FileHasher {
+    /// A hasher of an empty file; `has_header` says whether its first line is a header.
+    pub fn new(has_header: bool) -> Self {
+        Self { sha256: Sha256::new(), summary: FileSummarizer::new(has_header) }
+    }
+
+    /// Adds bytes written at `offset`. A gap or an overwrite makes the digest unknown, unless it completes the header
+    /// line in place.
+    pub fn add(&mut self, offset: u64, bytes: &[u8]) {
+        self.sha256.update(self.summary.add(offset, bytes));
+    }
+
+    /// Returns the digest, unless it is unknown or the header line is incomplete.
+    pub fn finish(self) -> Option<FileDigest> {
+        Some(self.summary.finish()?.with_sha256(Digest(self.sha256.finalize().into())))
+    }
+}
+
+/// Summarizes a file that is written sequentially, for whoever computes its digest in another way.
+pub struct FileSummarizer {
     xxh3: XxHash3_64,
     /// End of the header line, once known.
     from: Option<u64>,
@@ -129,36 +175,35 @@ pub struct FileHasher {
     lines: Lines,
 }
 
-impl FileHasher {
-    /// A hasher of an empty file; `has_header` says whether its first line is a header.
+impl FileSummarizer {
+    /// As [`FileHasher::new`].
     pub fn new(has_header: bool) -> Self {
         let mut lines = Lines::default();
         let from = if has_header { None } else { Some(lines.begin(0)) };
-        Self { sha256: Sha256::new(), xxh3: XxHash3_64::new(), from, next: 0, in_order: true, lines }
+        Self { xxh3: XxHash3_64::new(), from, next: 0, in_order: true, lines }
     }
 
-    /// Adds bytes written at `offset`. A gap or an overwrite makes the digest unknown, unless it completes the header
-    /// line in place.
-    pub fn add(&mut self, offset: u64, bytes: &[u8]) {
+    /// As [`FileHasher::add`]. Returns those of the bytes that the digest covers next.
+    pub fn add<'a>(&mut self, offset: u64, bytes: &'a [u8]) -> &'a [u8] {
         if !self.in_order || bytes.is_empty() || self.completes_header(offset, bytes) {
-            return;
+            return &[];
         }
         if offset != self.next {
             self.in_order = false;
-            return;
+            return &[];
         }
         self.next += bytes.len() as u64;
         let body = match self.from {
             Some(_) => bytes,
             None => {
-                let Some(feed) = memchr(b'\n', bytes) else { return };
+                let Some(feed) = memchr(b'\n', bytes) else { return &[] };
                 self.from = Some(self.lines.begin(offset + feed as u64 + 1));
                 bytes.get(feed + 1..).unwrap_or_default()
             }
         };
-        self.sha256.update(body);
         self.xxh3.write(body);
         self.lines.add(self.next - body.len() as u64, body);
+        body
     }
 
     /// Whether the bytes overwrite part of the header line without changing its length.
@@ -169,12 +214,11 @@ impl FileHasher {
         line_end == (end == from).then_some(from)
     }
 
-    /// Returns the digest, unless it is unknown or the header line is incomplete.
-    pub fn finish(self) -> Option<FileDigest> {
+    /// As [`FileHasher::finish`].
+    pub fn finish(self) -> Option<FileSummary> {
         let digest_from = self.from.filter(|_| self.in_order)?;
         let (lines, index) = self.lines.finish(self.next);
-        let (sha256, xxh3) = (Digest(self.sha256.finalize().into()), Checksum(self.xxh3.finish()));
-        Some(FileDigest { sha256, xxh3, digest_from, bytes: self.next, lines, index })
+        Some(FileSummary { xxh3: Checksum(self.xxh3.finish()), digest_from, bytes: self.next, lines, index })
     }
 }
 

@@ -122,6 +122,6 @@ pub(crate) fn id_of(milliseconds: u64, random: u128) -> String {
 /// The text of an error of the filter.
 pub(crate) fn sentence(error: Error) -> String {
     match error {
-        Error::Settings(text) | Error::Id(text) | Error::ToolResult(text) => text,
+        Error::Settings(text) | Error::Id(text) | Error::ToolResult(text) | Error::Digests(text) => text,
     }
 }

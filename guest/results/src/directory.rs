@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use lro_contract::digest::{FileDigest, FileHasher};
+use lro_contract::digest::{Digest, FileDigest, FileHasher, FileSummarizer, FileSummary};
 use lro_contract::manifest::MANIFEST_NAME;
 
 use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError};
@@ -24,9 +24,46 @@ pub(crate) struct Open<S: Storage> {
     pub(crate) number: u32,
     pub(crate) bytes: u64,
     file: S::File,
-    hasher: FileHasher,
+    hasher: Hasher,
     is_jsonl: bool,
 }
+
+/// What becomes known of a file while it is written.
+enum Hasher {
+    WithDigest(FileHasher),
+    /// The host computes the digest.
+    WithoutDigest(FileSummarizer),
+}
+
+impl Hasher {
+    fn new(is_jsonl: bool, has_digest: bool) -> Self {
+        match has_digest {
+            true => Self::WithDigest(FileHasher::new(is_jsonl)),
+            false => Self::WithoutDigest(FileSummarizer::new(is_jsonl)),
+        }
+    }
+
+    fn add(&mut self, offset: u64, bytes: &[u8]) {
+        match self {
+            Self::WithDigest(hasher) => hasher.add(offset, bytes),
+            Self::WithoutDigest(summarizer) => _ = summarizer.add(offset, bytes),
+        }
+    }
+
+    /// `None` if the file was not written in order, or has no header line.
+    fn finish(self) -> Option<Known> {
+        match self {
+            Self::WithDigest(hasher) => {
+                let FileDigest { sha256, xxh3, digest_from, bytes, lines, index } = hasher.finish()?;
+                Some((FileSummary { xxh3, digest_from, bytes, lines, index }, Some(sha256)))
+            }
+            Self::WithoutDigest(summarizer) => Some((summarizer.finish()?, None)),
+        }
+    }
+}
+
+/// What is known of a file, with its digest unless the host computes it.
+pub(crate) type Known = (FileSummary, Option<Digest>);
 
 /// One of the handles that may be open at the same time, released when dropped.
 pub(crate) type Permit = Rc<()>;
@@ -35,6 +72,8 @@ pub(crate) type Permit = Rc<()>;
 pub(crate) struct Directory<S: Storage> {
     pub(crate) storage: S,
     pub(crate) is_open: bool,
+    /// Whether the digests of files are computed here.
+    has_digests: bool,
     bounds: Bounds,
     files: BTreeMap<String, Shared<S>>,
     /// Bytes counted against the bound, gaps included.
@@ -57,6 +96,7 @@ impl<S: Storage> Directory<S> {
         Self {
             storage: S::default(),
             is_open: false,
+            has_digests: true,
             bounds,
             files: BTreeMap::new(),
             counted: 0,
@@ -66,7 +106,8 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    pub(crate) fn open(&mut self) -> Result<(), String> {
+    pub(crate) fn open(&mut self, has_digests: bool) -> Result<(), String> {
+        self.has_digests = has_digests;
         self.storage.open()?;
         // The first file of the directory tells the host that the policy was asked to write.
         let manifest = self.storage.create(MANIFEST_NAME).map_err(|code| format!("{MANIFEST_NAME}: {code}"))?;
@@ -113,7 +154,7 @@ impl<S: Storage> Directory<S> {
     pub(crate) fn create(&mut self, name: &str) -> Result<Shared<S>, ErrorCode> {
         let file = self.storage.create(name)?;
         let is_jsonl = name.ends_with(".jsonl");
-        let open = Open { number: self.created, bytes: 0, file, hasher: FileHasher::new(is_jsonl), is_jsonl };
+        let open = Open { number: self.created, bytes: 0, file, hasher: self.hasher(is_jsonl), is_jsonl };
         let shared = Rc::new(RefCell::new(open));
         self.files.insert(name.to_owned(), Rc::clone(&shared));
         Ok(shared)
@@ -160,7 +201,7 @@ impl<S: Storage> Directory<S> {
     pub(crate) fn clear(&mut self, file: &Shared<S>) -> Result<(), ErrorCode> {
         let file = &mut *file.borrow_mut();
         self.storage.clear(&mut file.file)?;
-        (file.bytes, file.hasher) = (0, FileHasher::new(file.is_jsonl));
+        (file.bytes, file.hasher) = (0, self.hasher(file.is_jsonl));
         Ok(())
     }
 
@@ -185,33 +226,37 @@ impl<S: Storage> Directory<S> {
     }
 
     /// Takes the directory away from the policy; returns its files by name.
-    pub(crate) fn close(&mut self) -> Result<Vec<(String, FileDigest)>, CloseError> {
+    pub(crate) fn close(&mut self) -> Result<Vec<(String, Known)>, CloseError> {
         self.is_open = false;
         if let Some(bound) = self.exceeded.take() {
             return Err(CloseError::Bound(bound));
         }
         let files: Vec<_> = self.files.iter().map(|(name, file)| (name.clone(), Rc::clone(file))).collect();
-        let digest = |(name, file): (String, _)| self.digest(&name, &file).map(|digest| (name, digest));
-        files.into_iter().map(digest).collect::<Result<_, _>>().map_err(CloseError::Unreadable)
+        let known = |(name, file): (String, _)| self.known(&name, &file).map(|known| (name, known));
+        files.into_iter().map(known).collect::<Result<_, _>>().map_err(CloseError::Unreadable)
     }
 
-    /// The digest of a file. One that was not written in order, or renamed to or from JSON lines, is read again.
-    fn digest(&self, name: &str, file: &Shared<S>) -> Result<FileDigest, String> {
+    fn hasher(&self, is_jsonl: bool) -> Hasher {
+        Hasher::new(is_jsonl, self.has_digests)
+    }
+
+    /// What is known of a file. One that was not written in order, or renamed to or from JSON lines, is read again.
+    fn known(&self, name: &str, file: &Shared<S>) -> Result<Known, String> {
         let file = &mut *file.borrow_mut();
         let is_jsonl = name.ends_with(".jsonl");
-        let hasher = std::mem::replace(&mut file.hasher, FileHasher::new(is_jsonl));
+        let hasher = std::mem::replace(&mut file.hasher, self.hasher(is_jsonl));
         let written = if file.is_jsonl == is_jsonl { hasher.finish() } else { None };
-        let digest = match written.filter(|digest| digest.bytes == file.bytes) {
-            Some(digest) => Some(digest),
+        let known = match written.filter(|(summary, _)| summary.bytes == file.bytes) {
+            Some(known) => Some(known),
             None => self
-                .read_digest(file, is_jsonl)
+                .read_again(file, is_jsonl)
                 .map_err(|code| format!("wrote `{name}`, which cannot be read: {code}"))?,
         };
-        digest.ok_or_else(|| format!("wrote `{name}` without a header line"))
+        known.ok_or_else(|| format!("wrote `{name}` without a header line"))
     }
 
-    fn read_digest(&self, file: &Open<S>, is_jsonl: bool) -> Result<Option<FileDigest>, ErrorCode> {
-        let (mut hasher, mut offset) = (FileHasher::new(is_jsonl), 0);
+    fn read_again(&self, file: &Open<S>, is_jsonl: bool) -> Result<Option<Known>, ErrorCode> {
+        let (mut hasher, mut offset) = (self.hasher(is_jsonl), 0);
         while offset < file.bytes {
             let block = self.storage.read(&file.file, offset, BLOCK_BYTES)?;
             if block.is_empty() {

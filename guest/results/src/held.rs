@@ -33,20 +33,20 @@ impl<S: Storage> held::Guest for Results<S> {
         newest::ToolResult::new(Handle::<S>(PhantomData))
     }
 
-    fn open() -> Result<(), String> {
-        S::with(|state| state.directory.open())
+    fn open(digests: bool) -> Result<(), String> {
+        S::with(|state| state.directory.open(digests))
     }
 
     fn close() -> Result<Vec<Written>, CloseError> {
         let files = S::with(|state| state.directory.close())?;
-        let written = files.into_iter().map(|(name, digest)| Written {
+        let written = files.into_iter().map(|(name, (summary, sha256))| Written {
             name,
-            bytes: digest.bytes,
-            sha256: digest.sha256.0.to_vec(),
-            xxh3: digest.xxh3.0,
-            digest_from: digest.digest_from,
-            lines: digest.lines,
-            index: digest.index,
+            bytes: summary.bytes,
+            sha256: sha256.map(|digest| digest.0.to_vec()),
+            xxh3: summary.xxh3.0,
+            digest_from: summary.digest_from,
+            lines: summary.lines,
+            index: summary.index,
         });
         Ok(written.collect())
     }

@@ -26,8 +26,8 @@ pub(crate) struct Messages {
 enum Content {
     Incomplete {
         bytes: Vec<u8>,
-        /// Whether the size was known from the beginning.
-        is_sized: bool,
+        /// The size, if it was known from the beginning; otherwise 0.
+        expected: usize,
     },
     Complete(Bytes),
 }
@@ -51,32 +51,41 @@ impl Messages {
     }
 
     fn add(&mut self, size: u64) -> u32 {
-        let bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        let expected = usize::try_from(size).unwrap_or_default();
         // Numbers come again after four billion messages.
         while self.held.contains_key(&self.last) {
             self.last = self.last.wrapping_add(1);
         }
-        self.held.insert(self.last, Content::Incomplete { bytes, is_sized: size > 0 });
+        self.held.insert(self.last, Content::Incomplete { bytes: Vec::new(), expected });
         self.last
     }
 
     fn append(&mut self, number: u32, piece: Vec<u8>) {
         let Some(content) = self.held.get_mut(&number) else { return };
-        let (mut bytes, is_sized) = match content {
-            Content::Incomplete { bytes, is_sized } => (mem::take(bytes), *is_sized),
-            Content::Complete(bytes) => (mem::take(bytes).into(), true),
+        let (bytes, expected) = match content {
+            Content::Incomplete { bytes, expected } => (mem::take(bytes), *expected),
+            Content::Complete(bytes) => (mem::take(bytes).into(), bytes.len()),
         };
-        let length = piece.len();
-        if bytes.capacity() - bytes.len() < length {
-            bytes.reserve_exact(length.max(bytes.len() / 8));
-        }
-        bytes.extend_from_slice(&piece);
-        drop(piece);
-        if !is_sized && bytes.capacity() - bytes.len() < length {
-            make_room(&mut bytes, length);
-        }
-        *content = Content::Incomplete { bytes, is_sized };
+        // A message in one piece is held as it came.
+        let is_whole = bytes.is_empty() && expected > 0 && piece.len() >= expected;
+        let bytes = if is_whole { piece } else { joined(bytes, piece, expected) };
+        *content = Content::Incomplete { bytes, expected };
     }
+}
+
+/// The message with one more piece; `expected` is its size, if that is known.
+fn joined(mut bytes: Vec<u8>, piece: Vec<u8>, expected: usize) -> Vec<u8> {
+    let length = piece.len();
+    if bytes.capacity() - bytes.len() < length {
+        let more = if bytes.is_empty() { expected } else { bytes.len() / 8 };
+        bytes.reserve_exact(length.max(more));
+    }
+    bytes.extend_from_slice(&piece);
+    drop(piece);
+    if expected == 0 && bytes.capacity() - bytes.len() < length {
+        make_room(&mut bytes, length);
+    }
+    bytes
 }
 
 /// Makes room for another piece of this length, and for an eighth more of the message.

@@ -26,14 +26,15 @@ const OWN_INSTANCES = 32;
 /** Characters of an error message. */
 const MESSAGE_CHARACTERS_MAX = 4096;
 
-/** Most bytes of a message or a file in one piece. */
+/** Most bytes of a file in one piece. */
 const PIECE_BYTES = 1024 ** 2;
 
 /** The functions whose second argument is a message. */
-const OF_MESSAGES = ["filter", "failed", "truncate"];
+const OF_MESSAGES = ["filter", "filterUndigested", "failed", "truncate"];
 
 /**
- * Calls the function `name` of the interface `filter`; returns its answer, and `files`, which `pieces` reads.
+ * Calls the function `name` of the interface `filter`; returns its answer, `files`, which `pieces` reads, and `digested`, which completes
+ * the offload of `filterUndigested` with the digests of its files.
  *
  * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is its UTF-8. `wrote` is called when the policy is asked to write.
  *
@@ -60,20 +61,25 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
         };
         return { exports: open === undefined ? exports : { ...exports, [OPEN]: opened } };
     };
-    try {
+    const attempt = (action) => {
+        try {
+            return action();
+        } catch (error) {
+            if (Object.hasOwn(error, "payload")) {
+                throw invalid(error.payload);
+            }
+            throw failure(error, limits, isWriting, () => used(memories, limits));
+        }
+    };
+    return attempt(() => {
         const component = instantiate((name) => modules[name], {}, core);
         const [filter, messages, files] = [component[FILTER], component[MESSAGES], component[FILES]];
         if (filter === undefined || messages === undefined || files === undefined) {
             throw new CallError("was built by another version of build.js: build it again");
         }
         const given = OF_MESSAGES.includes(name) ? args.with(1, message(messages, args[1]).number()) : args;
-        return { answer: filter[name](...given), files };
-    } catch (error) {
-        if (Object.hasOwn(error, "payload")) {
-            throw invalid(error.payload);
-        }
-        throw failure(error, limits, isWriting, () => used(memories, limits));
-    }
+        return { answer: filter[name](...given), files, digested: (digests) => attempt(() => filter.digested(digests)) };
+    });
 }
 
 /**
@@ -101,12 +107,10 @@ export function answered({ instantiate, modules }, limits, name, args, imports) 
     }
 }
 
-/** A message with these bytes. */
+/** A message with these bytes: in one piece, which is held as it is. */
 function message({ Message }, bytes) {
     const made = new Message(BigInt(bytes.length));
-    for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-        made.append(bytes.subarray(at, at + PIECE_BYTES));
-    }
+    made.append(bytes);
     return made;
 }
 

@@ -93,7 +93,7 @@ export class Filter {
             }
             const reply = await this.#reply(request, text, store, policy);
             if (reply.failure !== undefined) {
-                warn(`${call.tool}: ${reply.failure}`);
+                warn(`${call.tool}: ${reply.failure.reason}`);
             }
             return reply.toolResult === undefined ? result : JSON.parse(reply.toolResult);
         } finally {
@@ -189,7 +189,7 @@ export class Filter {
         } catch {
             // Such as a result for which there is no memory, so that no part of it can be shown.
             const passes = this.#failure === "open" && !wrote;
-            return { failure: why, toolResult: passes ? undefined : JSON.stringify(rejected(why)) };
+            return { failure: { reason: why }, toolResult: passes ? undefined : JSON.stringify(rejected(why)) };
         }
     }
 

@@ -16,9 +16,6 @@ const CHECK_MS = 10_000;
 /** The signature of a folder: of the list that `sha256sum policy.*` prints in it. */
 const SIGNATURE = "SHA256SUMS.minisig";
 
-/** Beginning of the failures that are the policy's fault, though its call ended well. */
-const FALSE_ANSWER = "the policy answered with ";
-
 /**
  * Reads and compiles a policy, or another component with that `name`: the URL of its module, its core modules by name, the
  * digest of both, and what its signature `claims`. All of it is read once, so that a folder may change while its policy runs.
@@ -146,10 +143,10 @@ export class Policy {
     async filter(request, result, path) {
         const isTrial = this.#breaker.admit();
         try {
-            const reply = await this.#call({ name: "filter", args: [request, result], path }, this.#limits.wallTimeMs);
+            const reply = await this.#call({ name: "filterUndigested", args: [request, result], path }, this.#limits.wallTimeMs);
             if (reply.failure === undefined) {
                 this.#breaker.succeeded(isTrial);
-            } else if (reply.failure.startsWith(FALSE_ANSWER)) {
+            } else if (reply.failure.falseAnswer) {
                 this.#breaker.failed(isTrial);
             }
             return reply;

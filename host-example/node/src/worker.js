@@ -1,6 +1,7 @@
 /** A thread that makes calls, one after another, and writes the files of an offload to a directory. */
 
-import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 
@@ -12,12 +13,21 @@ const { instantiate } = await import(url);
 
 function answered({ name, args, path }) {
     const wrote = () => parentPort.postMessage({ wrote: true });
-    const { answer, files } = called({ instantiate, modules }, limits, name, args, wrote);
-    if (answer?.files?.length > 0) {
-        makeDirectory(path);
-        answer.files.forEach((file) => write(join(path, file.name), pieces(files, file)));
+    const { answer, files, digested } = called({ instantiate, modules }, limits, name, args, wrote);
+    if (answer?.outcome !== "offload") {
+        return answer;
     }
-    return answer;
+    makeDirectory(path);
+    const written = (file) => write(join(path, file.name), pieces(files, file), Number(file.digestFrom));
+    // Node has the instructions of the processor for it, which a component has not.
+    const reply = digested(answer.files.map(written));
+    if (reply.outcome === "offload") {
+        reply.files.slice(answer.files.length).forEach(written);
+    } else {
+        // The manifest could not be written.
+        rmSync(path, { recursive: true });
+    }
+    return reply;
 }
 
 /** Makes the directory of an offload, and that of its tenant, whose parent must be there. */
@@ -32,10 +42,15 @@ function makeDirectory(path) {
     mkdirSync(path, { mode: 0o700 });
 }
 
-function write(path, pieces) {
+/** Writes a file; returns the digest of its bytes from an offset on. */
+function write(path, pieces, digestFrom) {
     const file = openSync(path, "wx", 0o600);
+    const hash = createHash("sha256");
+    let skipped = digestFrom;
     try {
         for (const piece of pieces) {
+            hash.update(piece.subarray(skipped));
+            skipped = Math.max(0, skipped - piece.length);
             for (let at = 0; at < piece.length; ) {
                 at += writeSync(file, piece, at);
             }
@@ -43,6 +58,7 @@ function write(path, pieces) {
     } finally {
         closeSync(file);
     }
+    return hash.digest();
 }
 
 serve(answered);

@@ -22,7 +22,7 @@ from wasmtime import _ffi as ffi
 from wasmtime import component as wit
 
 from .defaults import LIMITS
-from .errors import ComponentError, PolicyError, ResultError, SettingsError
+from .errors import ComponentError, PolicyError, ResultError, SettingsError, StoreError
 from .values import Value, codec
 
 __all__ = ["DEFAULT_COMPONENT", "Component", "Limits", "Policy", "load", "own_component", "read"]
@@ -45,8 +45,10 @@ _OWN_INSTANCES = 32
 """Core instances of the components around a policy."""
 _OWN_MEMORIES = 3
 """Linear memories of the components around a policy."""
-_PIECE_CHARACTERS = 1 << 20
-"""Characters of a message that are handed over at a time."""
+_PIECE_BYTES = 1 << 20
+"""Bytes of a message or a file that are handed over or read at a time."""
+_MEMORY_OF_CHARACTER = 4
+"""Bytes of memory that a character of a long text may take."""
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,17 @@ def read(path: Path) -> bytes:
         raise ComponentError(f"cannot read {path}: {error.strerror}{hint}") from error
 
 
-class Message(str):
-    """A text that a component gets as a message."""
+@dataclass(frozen=True)
+class Message:
+    """What a component gets as a message. The text is not copied: it may be long."""
+
+    text: str
 
 
 class Component:
-    """The functions of an interface that a component exports. Each call has an instance of its own.
+    """The functions of an interface that a component exports.
 
-    A `Message` among the arguments is handed over piece by piece.
+    A `Message` among the arguments of a call is handed over piece by piece.
     """
 
     def __init__(self, component: wit.Component, interface: str):
@@ -194,14 +199,13 @@ class Component:
             if isinstance(item.ty, wit.FuncType)
         }
 
-    def call(self, name: str, limits: Limits, wasi: WasiConfig, *arguments: Any) -> Any:
-        """The answer of a function, as plain data (see `values`).
+    @contextmanager
+    def instance(self, limits: Limits, wasi: WasiConfig, room: int = 0):
+        """An instance within limits, with room for so many bytes of memory more.
 
         Raises:
-            PolicyError: The call did not end well.
+            PolicyError: A call did not end well.
         """
-        # A long text is in the memory of one component.
-        room = 4 * sum(len(argument) for argument in arguments if isinstance(argument, str))
         with _CLOCK.running(), Store(_ENGINE) as store:
             store.set_limits(
                 limits.memory_bytes + room,
@@ -213,24 +217,54 @@ class Component:
             store.set_wasi(wasi)
             store.set_epoch_deadline(math.ceil(limits.wall_time_ms / 1000 / _TICK_SECONDS) + 1)
             try:
-                instance = self._linker.instantiate(store, self._component)
-                given = [
-                    self._number(store, instance, argument) if isinstance(argument, Message) else argument
-                    for argument in arguments
-                ]
-                return _call(store, instance, self._functions[name], *given)
+                yield Instance(store, self._linker.instantiate(store, self._component), self._functions, self._messages)
             except WasmtimeError as error:
                 raise _failure(error, limits) from error
 
+    def call(self, name: str, limits: Limits, wasi: WasiConfig, *arguments: Any) -> Any:
+        """The answer of a function, as plain data (see `values`), in an instance of its own.
 
-    def _number(self, store: Store, instance: wit.Instance, text: Message) -> int:
-        """The number of a message of an instance, with this text. It is there as long as the store."""
-        size = len(text) if text.isascii() else 0
-        message = _call(store, instance, self._messages["[constructor]message"], size)
+        Raises:
+            PolicyError: The call did not end well.
+        """
+        # A long text is in the memory of one component.
+        texts = [argument.text if isinstance(argument, Message) else argument for argument in arguments]
+        room = _MEMORY_OF_CHARACTER * sum(len(text) for text in texts if isinstance(text, str))
+        with self.instance(limits, wasi, room) as instance:
+            return instance.call(name, *arguments)
+
+
+class Instance:
+    """An instance of a component."""
+
+    def __init__(self, store: Store, instance: wit.Instance, functions: dict, messages: dict):
+        self._store, self._instance, self._functions, self._messages = store, instance, functions, messages
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """The answer of a function, as plain data (see `values`)."""
+        given = [self._number(argument.text) if isinstance(argument, Message) else argument for argument in arguments]
+        return _call(self._store, self._instance, self._functions[name], *given)
+
+    def _number(self, text: str) -> int:
+        """The number of a message with this text. It is there as long as the instance."""
+        store, instance = self._store, self._instance
+        data = text.encode()
+        message = _call(store, instance, self._messages["[constructor]message"], len(data))
         append = self._messages["[method]message.append-text"]
-        for start in range(0, len(text), _PIECE_CHARACTERS):
-            _call(store, instance, append, message, text[start : start + _PIECE_CHARACTERS])
+        for piece in _pieces(data):
+            _call(store, instance, append, message, piece)
         return _call(store, instance, self._messages["[method]message.number"], message)
+
+
+def _pieces(data: bytes):
+    """UTF-8 in pieces, cut between characters."""
+    start = 0
+    while start < len(data):
+        end = min(start + _PIECE_BYTES, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        yield data[start:end]
+        start = end
 
 
 class Policy:
@@ -247,8 +281,15 @@ class Policy:
         Raises:
             PolicyError: The call did not end well: `failed` has the reply.
             SettingsError, ResultError: The request is invalid.
+            StoreError: A file in the directory cannot be read.
         """
-        return self._call("filter", limits, directory, request, Message(result))
+        with self._component.instance(limits, _wasi(directory), _MEMORY_OF_CHARACTER * len(result)) as instance:
+            reply = _checked(instance.call("filter-undigested", request, Message(result)))
+            if reply["outcome"] != "offload":
+                return reply
+            # Python has the instructions of the processor for it, which a component has not.
+            digests = [_sha256(directory / file["name"], file["digest-from"]) for file in reply["files"]]
+            return _checked(instance.call("digested", digests))
 
     def failed(self, request: dict, result: str, reason: str, wrote: bool) -> dict:
         """The reply to a result that could not be filtered."""
@@ -271,14 +312,36 @@ class Policy:
         return self._call("size", Limits(), None, text, unit)
 
     def _call(self, name: str, limits: Limits, directory: Path | None, *arguments: Any) -> Any:
-        wasi = WasiConfig()
-        if directory is not None:
-            wasi.preopen_dir(str(directory), "/")
-        found = self._component.call(name, limits, wasi, *arguments)
-        if not isinstance(found, dict) or "err" not in found:
-            return found["ok"] if isinstance(found, dict) else found
-        ((kind, message),) = found["err"].items()
-        raise SettingsError(message) if kind == "settings" else ResultError(message)
+        return _checked(self._component.call(name, limits, _wasi(directory), *arguments))
+
+
+def _wasi(directory: Path | None) -> WasiConfig:
+    """What a component has of WASI: a directory, if any."""
+    wasi = WasiConfig()
+    if directory is not None:
+        wasi.preopen_dir(str(directory), "/")
+    return wasi
+
+
+def _checked(found: Any) -> Any:
+    """The answer of a function; raises its error."""
+    if not isinstance(found, dict) or "err" not in found:
+        return found["ok"] if isinstance(found, dict) else found
+    ((kind, message),) = found["err"].items()
+    raise SettingsError(message) if kind == "settings" else ResultError(message)
+
+
+def _sha256(path: Path, start: int) -> bytes:
+    """The digest of a file from an offset to its end."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(start)
+            while block := file.read(_PIECE_BYTES):
+                digest.update(block)
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    return digest.digest()
 
 
 def _compiled(policy: bytes) -> wit.Component:

@@ -21,9 +21,6 @@ __all__ = ["Filter", "not_json"]
 
 log = logging.getLogger("lro_filter")
 
-FALSE_ANSWER = "the policy answered with "
-"""Beginning of the failures that are the policy's fault, though its call ended well."""
-
 
 @dataclass(frozen=True)
 class Version:
@@ -148,7 +145,7 @@ class Filter:
         # One policy for the verdict and the files.
         reply = self._reply(self._version, request, result)
         if "failure" in reply:
-            log.warning("%s: %s", tool, reply["failure"])
+            log.warning("%s: %s", tool, reply["failure"]["reason"])
         for note in reply["notes"]:
             log.info("%s: %s", tool, note)
         if reply["outcome"] != "pass":
@@ -191,14 +188,14 @@ class Filter:
         try:
             reply = version.policy.filter(request, result, directory, self.settings.limits)
             if reply["outcome"] == "offload" and not is_sendable(reply["descriptor"]):
-                raise PolicyError("answer", f"{FALSE_ANSWER}a descriptor that is too deep, or has a number too large")
+                raise PolicyError("answer", "the policy answered with a descriptor that is too deep, or has a number too large")
         except PolicyError:
             version.breaker.failed(is_trial)
             raise
         failure = reply.get("failure")
         if failure is None:
             version.breaker.succeeded(is_trial)
-        elif failure.startswith(FALSE_ANSWER):
+        elif failure["false-answer"]:
             version.breaker.failed(is_trial)
         return reply
 

@@ -3,6 +3,7 @@
 import threading
 import time
 import unittest
+from pathlib import Path
 
 from lro_filter import ComponentError, LROOffloader, Rejected, load
 from lro_filter import component as component_module
@@ -123,6 +124,17 @@ class Hostile(Case):
         self.assertGreaterEqual(done, 5)
         thread.join()
         self.assertEqual(ended, [True])
+
+
+class Messages(Case):
+    # A piece ends inside none of them, wherever a character begins.
+    def test_a_long_text_of_long_characters_arrives_whole(self):
+        offloader = LROOffloader(output_dir=self.root / "out", component=POLICY, fsync=False)
+        for shift in range(4):
+            text = "x" * shift + "é漢📦" * 400_000
+            descriptor = offloader.offload_if_needed(text)
+            (path,) = descriptor["files"].values()
+            self.assertEqual(Path(path).read_text(), text, shift)
 
 
 class Loading(Case):
