@@ -46,7 +46,7 @@ fn false_answers_are_told_from_other_failures() {
         let root = TempDir::new().unwrap();
         let filter = filter_with(hostile_policy(), root.path());
         let in_rust = filter.apply(&host_request(settings), parsed.payload()).failure;
-        let expected = in_rust.as_ref().map(|error| matches!(error, FilterError::Answer(_)));
+        let expected = in_rust.as_ref().map(FilterError::is_fault_of_policy);
         let settings = json!({"mode": "always", "custom": behaviour}).to_string();
         let mut instance = composed.instance();
         let replies = [Instance::filter, Instance::filter_with_digests]
