@@ -60,7 +60,6 @@ impl Place {
     /// A store behind this port, with other settings of the bucket.
     pub(crate) fn open_behind(&self, name: &str, port: u16, change: impl FnOnce(&mut BucketConfig)) -> Store {
         let mut config = self.config_behind(name, port);
-        config.bucket.iter_mut().take(1).for_each(|_| {});
         if let Some(bucket) = &mut config.bucket {
             change(bucket);
         }

@@ -28,7 +28,7 @@ fn a_handle_and_a_cursor_of_one_gateway_are_answered_by_another() {
     let url = new_bucket();
     let (mut one, mut two) = (start(&url, port(), ""), start(&url, port(), ""));
     let handle = handle(&one.descriptor("large"));
-    let page = two.call("lro_read", json!({"handle": handle, "section": "items", "offset": 19_000, "limit": 10}));
+    let page = two.call("lro_read", json!({"handle": handle, "section": "items", "from": 19_000, "limit": 10}));
     assert_eq!(first_id(&page), 19_000);
     assert!(two.offloads().is_empty(), "a page needs no copy");
     let next = page["structuredContent"]["next"].as_str().unwrap().to_owned();

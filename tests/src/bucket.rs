@@ -66,10 +66,12 @@ pub struct Proxy {
     state: Arc<ProxyState>,
 }
 
+type Decide = Box<dyn FnMut(&Seen) -> Fate + Send>;
+
 #[derive(Default)]
 struct ProxyState {
     seen: Mutex<Vec<Seen>>,
-    decide: Mutex<Option<Box<dyn FnMut(&Seen) -> Fate + Send>>>,
+    decide: Mutex<Option<Decide>>,
 }
 
 fn server() -> &'static Server {

@@ -41,8 +41,8 @@ pub(super) struct Bucket {
     pub(super) objects: Objects,
     left_age: Duration,
     pub(super) ledger: Mutex<Ledger>,
-    /// By offload and file, those read last at the end.
-    ranges: Mutex<VecDeque<((String, String), Arc<Ranges>)>>,
+    /// By key of the file, those read last at the end.
+    ranges: Mutex<VecDeque<(String, Arc<Ranges>)>>,
     /// Offloads that are being copied to this machine.
     copying: Mutex<HashMap<Ulid, Arc<Mutex<()>>>>,
 }
@@ -175,13 +175,11 @@ impl Bucket {
     /// Reads what is known of a file, unless it was read lately.
     pub(super) fn ranges(
         &self,
-        offload: &str,
-        file: &str,
+        key: &str,
         read: impl FnOnce() -> Result<Ranges, StoreError>,
     ) -> Result<Arc<Ranges>, StoreError> {
-        let name = (offload.to_owned(), file.to_owned());
         let mut kept = self.ranges.lock();
-        if let Some(at) = kept.iter().position(|(other, _)| *other == name)
+        if let Some(at) = kept.iter().position(|(other, _)| other == key)
             && let Some(found) = kept.remove(at)
         {
             let ranges = Arc::clone(&found.1);
@@ -192,7 +190,7 @@ impl Bucket {
         drop(kept);
         let ranges = Arc::new(read()?);
         let mut kept = self.ranges.lock();
-        kept.push_back((name, Arc::clone(&ranges)));
+        kept.push_back((key.to_owned(), Arc::clone(&ranges)));
         if kept.len() > RANGES_KEPT {
             kept.pop_front();
         }

@@ -38,7 +38,8 @@ const PART_BYTES: u64 = 8 << 20;
 const PARTS_AT_ONCE: usize = 2;
 /// Files of one offload that are uploaded, and ranges of a file that are downloaded, at the same time.
 const TRANSFERS_AT_ONCE: usize = 4;
-/// Files that a store uploads or downloads at the same time. With the two above, they bound its memory: 192 MiB.
+/// Files that a store uploads or downloads at the same time. With the two above, they bound its memory: 8 downloads of 4 parts
+/// are 256 MiB, and uploads are less.
 const STORE_TRANSFERS_MAX: usize = 8;
 /// First pause before a request is repeated.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -116,8 +116,7 @@ impl RangeReader {
 
     /// Reads whole blocks and verifies them.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
-        let key = format!("{}/{}", self.offload, self.record.name);
-        let bytes = match self.bucket.objects.range(&key, range.clone()) {
+        let bytes = match self.bucket.objects.range(&self.key(), range.clone()) {
             Err(StoreError::NotFound { .. }) => return Err(self.changed("no object")),
             read => read?,
         };
@@ -144,7 +143,7 @@ impl RangeReader {
         let ranges = if Ranges::size(&self.record) == 0 {
             Arc::new(Ranges { lines: vec![(0, self.record.digest_from)], sums: Vec::new() })
         } else {
-            self.bucket.ranges(&self.offload, &self.record.name, || {
+            self.bucket.ranges(&self.key(), || {
                 let key = format!("{}/{}", self.offload, Ranges::name(&self.record.name));
                 let bytes = match self.bucket.objects.get(&key, Ranges::size(&self.record)) {
                     Err(StoreError::NotFound { .. }) => return Err(self.changed("no checksums")),
@@ -156,8 +155,13 @@ impl RangeReader {
         Ok(self.ranges.get_or_init(|| ranges))
     }
 
+    /// Key of the file.
+    fn key(&self) -> String {
+        format!("{}/{}", self.offload, self.record.name)
+    }
+
     fn changed(&self, found: &str) -> StoreError {
-        let path = self.bucket.objects.place(&format!("{}/{}", self.offload, self.record.name));
+        let path = self.bucket.objects.place(&self.key());
         let sha256 = self.record.sha256.map(|sha256| sha256.to_string()).unwrap_or_default();
         let expected = format!("{} bytes of SHA-256 {sha256}", self.record.bytes);
         StoreError::Changed { path, expected, found: found.to_owned() }

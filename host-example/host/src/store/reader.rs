@@ -33,7 +33,7 @@ pub struct Reader {
 #[derive(Debug)]
 enum Source {
     Disk(OpenFile),
-    Bucket(RangeReader),
+    Bucket(Box<RangeReader>),
 }
 
 /// A file on the disk.
@@ -85,7 +85,7 @@ impl Reader {
     }
 
     pub(super) fn in_bucket(source: RangeReader, record: &FileRecord) -> Self {
-        Self { record: record.clone(), source: Source::Bucket(source) }
+        Self { record: record.clone(), source: Source::Bucket(Box::new(source)) }
     }
 
     /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
