@@ -99,6 +99,11 @@ dist: build packages ## Make packages of the command for PLATFORMS: archive, Deb
 dist-test: dist test-data ## Install each package from its file, offline, where there is no compiler, and use it
 	@sh tests/tools/dist-test.sh $(DIST) $(TARGET)/test-data
 
+.PHONY: emulated
+emulated: ready ## Build for PLATFORM, such as aarch64-unknown-linux-musl, run that under an emulator, and compare
+	@sh tests/tools/platform.sh $(or $(PLATFORM),$(error make emulated PLATFORM=aarch64-unknown-linux-musl)) > /dev/null
+	@sh tests/tools/emulated.sh $(TARGET) $(PLATFORM)
+
 .PHONY: release
 release: ## Prepare the release VERSION: set it, run all checks, make and try its packages, tag it; uploads nothing
 	@sh tests/tools/release.sh set $(or $(VERSION),$(error make release VERSION=0.2.0))
