@@ -24,6 +24,8 @@ UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config 
 
 # What a host gives to a component, and gets of it, passes through generic code that is compiled with the host: here, the runners.
 MEASURED := --config profile.release.package.lro-tests.opt-level=3
+# Where the crates that differ between systems are checked, too; the others need a compiler of C for these.
+FOREIGN   := x86_64-pc-windows-gnu aarch64-apple-darwin
 
 .PHONY: help
 help: ## This list
@@ -113,6 +115,11 @@ dist: build packages ## Make packages of the command for PLATFORMS: archive, Deb
 dist-test: dist test-data ## Install each package from its file, offline, where there is no compiler, and use it
 	@sh tests/tools/dist-test.sh $(DIST) $(TARGET)/test-data
 
+.PHONY: emulated
+emulated: ready ## Build for PLATFORM, such as aarch64-unknown-linux-musl, run that under an emulator, and compare
+	@sh tests/tools/platform.sh $(or $(PLATFORM),$(error make emulated PLATFORM=aarch64-unknown-linux-musl)) > /dev/null
+	@sh tests/tools/emulated.sh $(TARGET) $(PLATFORM)
+
 .PHONY: release
 release: ## Prepare the release VERSION: set it, run all checks, make and try its packages, tag it; uploads nothing
 	@sh tests/tools/release.sh set $(or $(VERSION),$(error make release VERSION=0.2.0))
@@ -165,6 +172,10 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
+	@for target in $(FOREIGN); do \
+		rustup target list --installed | grep -qx $$target || rustup target add $$target; \
+		$(CARGO) clippy --locked --release --target $$target -p lro-system -p lro-transport -- -D warnings || exit 1; \
+	done
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 
 .PHONY: reproducible

@@ -55,10 +55,10 @@ case $platform in
         ;;
     x86_64-*-windows-*)
         emulator=$(command -v wine64 || ls /usr/lib/wine/wine64 2> /dev/null) || { skip all "no wine64: apt-get install wine64"; exit 0; }
-        WINEPREFIX=$work/wine
+        WINEPREFIX=${WINEPREFIX:-$work/wine}
         WINEDEBUG=${WINEDEBUG:--all}
         export WINEPREFIX WINEDEBUG
-        limited "$emulator" wineboot -i > /dev/null 2>&1 || true
+        [ -d "$WINEPREFIX" ] || limited "$emulator" wineboot -i > /dev/null 2>&1 || true
         # Wine before 9 lacks the one function of this library that the standard library of Rust asks for.
         system=$WINEPREFIX/drive_c/windows/system32
         if [ ! -e "$system/bcryptprimitives.dll" ]; then
@@ -203,6 +203,21 @@ else
     else
         fail gateway "$(head -c 300 "$work/answer-there") $(tail -n 5 "$work/messages-there")"
     fi
+fi
+
+# A policy that is not built in is compiled in a child of the command, or in itself where the child is not executed.
+policy=$target/wasm32-unknown-unknown/component/lro_redact.wasm
+orders=$modules/vega-datasets/data/cars.json
+if ! there offload --policy "$(path "$policy")" --mode always --handle "$(path "$orders")" > "$work/other" 2> "$work/messages"; then
+    fail policy "$(tail -n 3 "$work/messages")"
+elif grep -q 'does not execute the compiler' "$work/messages"; then
+    say policy "ran: compiled without a child"
+else
+    say policy "ran: compiled by a child"
+    # Another place for its code, so that it is compiled once more.
+    export XDG_CACHE_HOME="$(path "$work/cache")"
+    there offload --policy "$(path "$policy")" --loading-compile-memory-bytes 20000000 --handle "$(path "$orders")" > /dev/null 2> "$work/messages" || true
+    if grep -q 'bytes of memory' "$work/messages"; then say policy "ran: a child is limited to its memory"; else fail policy "memory: $(cat "$work/messages")"; fi
 fi
 
 there self-check 2>&1 | tr -d '\r' > "$work/checks" || true

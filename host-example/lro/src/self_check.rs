@@ -134,7 +134,12 @@ fn directory(store: Result<Store, lro_host::store::StoreError>) -> Check {
     match FileSystem::of(root) {
         Ok(Some(FileSystem { name, weakness: Some(advice) })) => Check::weaker(CHECK, found(&name), advice),
         Ok(Some(FileSystem { name, weakness: None })) => Check::ok(CHECK, found(&name)),
-        Ok(None) => Check::ok(CHECK, found("a file system that is not examined on this platform")),
+        Ok(None) if cfg!(windows) => Check::weaker(
+            CHECK,
+            format!("{} has the access rights of the directory that it is in", root.display()),
+            "keep it in your profile, as by default: --dir or MCP_LRO_DIR",
+        ),
+        Ok(None) => Check::ok(CHECK, format!("{} is private", root.display())),
         Err(error) => Check::fails(CHECK, &error.into(), "choose another disk with --dir"),
     }
 }

@@ -1,5 +1,7 @@
 //! Groups of processes and pipes to them. The other process is this test again.
 
+#![expect(clippy::unwrap_used, reason = "these are tests")]
+
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read, Write};
 use std::process::{Child, Command, Stdio};

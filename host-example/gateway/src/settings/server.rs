@@ -99,7 +99,7 @@ impl Config {
         let of_bucket = self.store.as_ref().and_then(StorePlace::variables);
         let own = self.gateway.env.iter().map(String::as_str);
         let patterns: Vec<String> =
-            SERVER_VARIABLES.iter().chain(of_system).copied().chain(own).map(|name| comparable(name)).collect();
+            SERVER_VARIABLES.iter().chain(of_system).copied().chain(own).map(comparable).collect();
         let (mut variables, mut withheld) = (Vec::new(), BTreeSet::new());
         for (name, value) in environment {
             let shown = name.to_string_lossy().into_owned();

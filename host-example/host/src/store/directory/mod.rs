@@ -42,7 +42,8 @@ pub(super) fn file_bytes(metadata: &Metadata) -> u64 {
 /// A directory, open where the system has access relative to it.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    handle: system::Handle,
+    #[cfg(unix)]
+    handle: std::fs::File,
     pub(crate) path: PathBuf,
 }
 

@@ -27,9 +27,6 @@ const OPEN_TO_OTHERS: u32 = 0o077;
 /// Unit of the blocks that the system counts, whatever the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// An open directory.
-pub(super) type Handle = File;
-
 /// What the system has allocated for a file, in bytes.
 pub(super) fn allocated_bytes(metadata: &Metadata) -> u64 {
     metadata.blocks().saturating_mul(STAT_BLOCK_BYTES)

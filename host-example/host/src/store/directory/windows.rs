@@ -17,10 +17,6 @@ use super::{Directory, file_bytes};
 use crate::store::StoreError;
 use crate::store::error::failed;
 
-/// Nothing is open.
-#[derive(Debug)]
-pub(super) struct Handle;
-
 /// Zero: the system does not say.
 pub(super) fn allocated_bytes(_: &Metadata) -> u64 {
     0
@@ -46,7 +42,7 @@ impl Directory {
     /// A directory by path. The last component must not be a link.
     pub(in crate::store) fn open(path: PathBuf) -> Result<Self, StoreError> {
         open_directory(&path).map_err(failed("open", &path))?;
-        Ok(Self { handle: Handle, path })
+        Ok(Self { path })
     }
 
     /// `None`: access rights are not examined.
