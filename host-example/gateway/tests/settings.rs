@@ -297,6 +297,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
         (_, "gateway.upstream" | "gateway.public-url") => "https://example.org/mcp",
         (_, "gateway.path") => "/other",
+        (_, "store") => "s3://bucket/offloads",
         (_, "policy-sha256") => "00000000000000000000000000000000000000000000000000000000000000Ab",
         _ => "text",
     };

@@ -5,6 +5,7 @@ use std::path::{Component, Path};
 use anyhow::{Context, bail};
 use clap::Args;
 use lro_host::store::{Offload, Store, StoreError, TENANT_NAME_BYTES_MAX, Ulid, safe_name};
+use lro_system::files::real_path;
 
 /// Arguments that select an offload.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +43,7 @@ impl HandleArguments {
     fn parse_path(&self, store: &Store) -> anyhow::Result<(Ulid, Option<String>)> {
         let given = Path::new(&self.offload);
         let what = || format!("`{}` is neither a handle nor the path of an offload", self.offload);
-        let path = dunce::canonicalize(given).with_context(what)?;
+        let path = real_path(given).with_context(what)?;
         let root = store.root();
         let Ok(inside) = path.strip_prefix(root) else {
             bail!("{}: it is not in {} (--dir, MCP_LRO_DIR)", what(), root.display());

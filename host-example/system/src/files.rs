@@ -100,6 +100,17 @@ pub fn open_itself(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.custom_flags(FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT).open(path)
 }
 
+/// The path of what is there, without links. Windows: without the prefix `\\?\`, which most programs do not take.
+///
+/// # Errors
+/// When there is nothing, or a directory on the way cannot be read.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    #[cfg(unix)]
+    return std::fs::canonicalize(path);
+    #[cfg(windows)]
+    return dunce::canonicalize(path);
+}
+
 /// Reads once at an offset, whatever the position of the file. Returns zero at its end.
 ///
 /// # Errors

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf, absolute};
 use std::{env, fs, io};
 
+use lro_system::files::real_path;
 use lro_transport::{Isolation, ServerUser};
 
 use super::{GatewayError, parts};
@@ -126,7 +127,7 @@ fn needed(launch: &Launch) -> Vec<PathBuf> {
 
 /// Resolves links in a path, if it exists.
 fn resolved(path: &Path) -> PathBuf {
-    dunce::canonicalize(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
+    real_path(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Looks up a user.

@@ -16,6 +16,7 @@ use std::path::{Component, Path, PathBuf, absolute};
 use cap_fs_ext::{MetadataExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions};
+use lro_system::files::real_path;
 use parking_lot::Mutex;
 
 pub(crate) use self::offload::PruneTime;
@@ -150,7 +151,7 @@ impl FileState {
 impl Root {
     fn open(given: &Path) -> Result<Self, FilesError> {
         let failed = |source| FilesError::Open { path: given.to_owned(), source };
-        let real = dunce::canonicalize(given).map_err(failed)?;
+        let real = real_path(given).map_err(failed)?;
         let kind = real.metadata().map_err(failed)?;
         let (directory, file) = match (real.parent(), real.file_name()) {
             _ if kind.is_dir() => (real.as_path(), None),
@@ -189,7 +190,7 @@ impl Files {
             root.name = root.file.clone().unwrap_or_default();
         }
         let offloading = std::array::from_fn(|_| Mutex::default());
-        let store = dunce::canonicalize(store).or_else(|_| absolute(store)).unwrap_or_else(|_| store.to_owned());
+        let store = real_path(store).or_else(|_| absolute(store)).unwrap_or_else(|_| store.to_owned());
         Ok(Self { roots, store, limits, offloading, pruned: PruneTime::default() })
     }
 

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use lro_system::files::real_path;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::registry::{Entry, Registry};
@@ -156,7 +157,7 @@ impl Directories {
         for entry in registry.all() {
             let Some(file) = entry.from.location.file() else { continue };
             wanted.extend(file.parent().map(Path::to_owned));
-            wanted.extend(dunce::canonicalize(file).ok().and_then(|target| Some(target.parent()?.to_owned())));
+            wanted.extend(real_path(file).ok().and_then(|target| Some(target.parent()?.to_owned())));
         }
         for old in self.watched.difference(&wanted) {
             let _ = self.watcher.unwatch(old);

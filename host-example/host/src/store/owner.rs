@@ -4,6 +4,7 @@
 //! The system releases the lock when the process ends, also after a crash.
 
 use std::fs::{File, TryLockError};
+use std::io;
 
 use super::directory::Directory;
 use super::error::failed;
@@ -40,7 +41,7 @@ impl Owner {
             let id = Ulid::generate().map_err(StoreError::Random)?;
             let name = id.to_string();
             let file = directory.create_file(&name)?;
-            file.lock().map_err(failed("lock", directory.path.join(&name)))?;
+            uninterrupted(|| file.lock()).map_err(failed("lock", directory.path.join(&name)))?;
             // Before the file was locked, a sweep may have removed it as that of a dead owner.
             if directory.names_file(&name, &file)? {
                 return Ok(Self { directory, id, _file: file });
@@ -59,10 +60,14 @@ impl Owner {
             Err(StoreError::NotFound { .. }) => return Ok(OwnerState::Absent),
             opened => opened?.0,
         };
-        match file.try_lock() {
-            Ok(()) => Ok(OwnerState::Dead(file)),
-            Err(TryLockError::WouldBlock) => Ok(OwnerState::Alive),
-            Err(TryLockError::Error(error)) => Err(failed("lock", self.directory.path.join(&name))(error)),
+        let locked = uninterrupted(|| match file.try_lock() {
+            Err(TryLockError::Error(error)) => Err(error),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Ok(()) => Ok(true),
+        });
+        match locked.map_err(failed("lock", self.directory.path.join(&name)))? {
+            true => Ok(OwnerState::Dead(file)),
+            false => Ok(OwnerState::Alive),
         }
     }
 
@@ -78,6 +83,16 @@ impl Owner {
             }
         }
         Ok(())
+    }
+}
+
+/// Locks again whenever a signal interrupts it, which the standard library leaves to its callers.
+fn uninterrupted<T>(mut lock: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match lock() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            locked => return locked,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use lro_system::files::private_directories;
+use lro_system::files::{private_directories, real_path};
 
 pub(super) use self::system::is_open_to_others;
 use super::error::failed;
@@ -63,7 +63,7 @@ impl Directory {
         for parent in missing.into_iter().filter_map(Path::parent).filter(|_| durable) {
             system::sync_entries(parent).map_err(failed("synchronize", parent))?;
         }
-        let directory = Self::open(dunce::canonicalize(path).map_err(failed("find", path))?)?;
+        let directory = Self::open(real_path(path).map_err(failed("find", path))?)?;
         match directory.weakness()? {
             Some(reason) => Err(StoreError::UnsafeRoot { path: directory.path, reason }),
             None => Ok(directory),
