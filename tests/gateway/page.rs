@@ -1,12 +1,11 @@
 //! The pages for operators: what they show to whom, and what a form changes.
 
-use std::fs;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lro_tests::version;
 use serde_json::json;
 
+use crate::faults::wait_until;
 use crate::http::{Exchange, Headers, Reply, ask_modern};
 use crate::policies::{ADMIN, Home, OPERATED, Operated, digest};
 use crate::scripted::{descriptor, handle};
@@ -56,9 +55,10 @@ fn the_overview_shows_what_gateways_do() {
 #[test]
 fn what_a_server_says_is_text_on_a_page() {
     let home = Home::new(OPERATED);
-    let gateway = home.gateway();
-    let odd = "<script>alert(1)</script>&\"'";
-    ask_modern(&gateway.gate.url, 1, odd, json!({}));
+    let gateway = home.gateway_with(&["<script>alert(1)</script>&\"'"]);
+    ask_modern(&gateway.gate.url, 1, "echo", json!({"text": "x"}));
+    // The status of a gateway is written once a second.
+    wait_until("the gateway on the page", || get(&gateway, "/", &[]).text().contains("faulty.py"));
     let text = get(&gateway, "/", &[]).text();
     assert!(!text.contains("<script"), "{text}");
     assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;"), "{text}");
@@ -98,8 +98,7 @@ fn an_offload_is_looked_at_and_asked_with_the_admin_token() {
 
 #[test]
 fn a_form_of_the_page_changes_a_policy_with_the_admin_token() {
-    let home = Home::new("");
-    fs::write(home.path("lro.toml"), OPERATED).unwrap();
+    let home = Home::keeping();
     let gateway = home.gateway();
     let first = home.status(&gateway, "default")["sha256"].as_str().unwrap().to_owned();
     let second = version(2);

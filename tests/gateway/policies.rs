@@ -55,6 +55,13 @@ impl Home {
         home
     }
 
+    /// Operated, with a place for earlier policies.
+    pub(crate) fn keeping() -> Self {
+        let home = Self::new("");
+        home.write("lro.toml", format!("policy-keep = {:?}\n{OPERATED}", path_text(&home.path("kept"))));
+        home
+    }
+
     /// With caches and credentials of its own.
     pub(crate) fn isolated() -> Self {
         let mut home = Self::new("");
@@ -90,8 +97,14 @@ impl Home {
 
     /// The gateway over HTTP.
     pub(crate) fn gateway(&self) -> Operated {
+        self.gateway_with(&[])
+    }
+
+    /// The gateway over HTTP, before a server with further arguments.
+    pub(crate) fn gateway_with(&self, arguments: &[&str]) -> Operated {
         let mark = new_mark();
-        Operated::of(Gate::listening_before(&[], &faulty(&[&mark]), &mark, &self.variables()))
+        let server = faulty(&[&[&*mark], arguments].concat());
+        Operated::of(Gate::listening_before(&[], &server, &mark, &self.variables()))
     }
 
     /// The gateway on standard streams, with the handshake behind it.
@@ -136,7 +149,8 @@ impl Operated {
     fn of(gate: Gate) -> Self {
         let errors = gate.errors();
         let line = errors.lines().find_map(|line| line.split_once("metrics on ")).map(|(_, url)| url);
-        let admin = line.and_then(|url| url.trim().strip_suffix("/metrics")).unwrap_or_default().to_owned();
+        // The line may be JSON.
+        let admin = line.and_then(|url| url.split_once("/metrics")).map_or("", |(url, _)| url).to_owned();
         Self { gate, admin }
     }
 
@@ -636,7 +650,7 @@ fn changes(gateway: &Operated) -> Vec<Value> {
 // The log says who changed which policy, and what was refused.
 #[test]
 fn every_change_of_a_policy_has_a_line() {
-    let mut home = Home::new(OPERATED);
+    let mut home = Home::keeping();
     home.more = environment(&[("LRO_LOG_FORMAT", "json"), ("LRO_LOG", "warn,admin=info")]);
     let gateway = home.gateway();
     let token = format!("Bearer {ADMIN}");
@@ -646,25 +660,30 @@ fn every_change_of_a_policy_has_a_line() {
     let policy = path_text(&home.write("next.wasm", version(2)));
     home.policies(&gateway, &["load", "default", &policy]);
     let after = home.status(&gateway, "default")["sha256"].clone();
+    let other = path_text(&home.write("other.wasm", version(1)));
+    home.policies(&gateway, &["load", "default", &other]);
+    let last = home.status(&gateway, "default")["sha256"].clone();
     home.policies(&gateway, &["rollback", "default"]);
     assert_eq!(gateway.change("POST", &format!("/default/swap?sha256={}", "0".repeat(64)), own).status, 404);
     assert_eq!(gateway.change("POST", "/nobody/reload", own).status, 404);
     assert_eq!(gateway.change("POST", "/default/reload", &[("Authorization", "Bearer x")]).status, 401);
-    wait_until("five lines", || changes(&gateway).len() == 5);
+    wait_until("six lines", || changes(&gateway).len() == 6);
     let found = changes(&gateway);
     let row = |line: &Value| {
         ["message", "address", "action", "tenant"].map(|key| line[key].as_str().unwrap_or_default().to_owned())
     };
     let change = |action: &str| ["policy change", "127.0.0.1", action, "default"].map(str::to_owned);
-    assert_eq!((row(&found[0]), row(&found[1])), (change("load"), change("rollback")));
+    let expected = [change("load"), change("load"), change("rollback")];
+    assert_eq!([row(&found[0]), row(&found[1]), row(&found[2])], expected);
     assert_eq!((&found[0]["before"], &found[0]["after"]), (&before, &after));
-    assert_eq!((&found[1]["before"], &found[1]["after"]), (&after, &before));
+    assert_eq!((&found[1]["before"], &found[1]["after"]), (&after, &last));
+    assert_eq!((&found[2]["before"], &found[2]["after"]), (&last, &after));
     let refused =
         |action: &str, tenant: &str| ["policy change refused", "127.0.0.1", action, tenant].map(str::to_owned);
-    assert_eq!((row(&found[2]), row(&found[3])), (refused("swap", "default"), refused("reload", "nobody")));
-    assert_eq!((&found[2]["status"], &found[2]["before"]), (&json!(404), &before));
-    assert!(found[3]["error"].as_str().unwrap().contains("nobody"), "{}", found[3]);
-    assert_eq!(found[4]["message"], "request without the admin token");
+    assert_eq!((row(&found[3]), row(&found[4])), (refused("swap", "default"), refused("reload", "nobody")));
+    assert_eq!((&found[3]["status"], &found[3]["before"]), (&json!(404), &after));
+    assert!(found[4]["error"].as_str().unwrap().contains("nobody"), "{}", found[4]);
+    assert_eq!(found[5]["message"], "request without the admin token");
     assert!(!gateway.gate.errors().contains(ADMIN), "the log never has a token");
 }
 
