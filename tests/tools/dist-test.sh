@@ -146,8 +146,8 @@ if [ -d "$data/venv-runtimes" ]; then
     PYTHONPATH=$(dirname "$others") "$work/venv/bin/python" -c '
 import lro_filter, sys
 value = {"orders": [{"id": number} for number in range(100_000)]}
-offloader = lro_filter.LROOffloader(directory=sys.argv[1])
-assert "orders" in str(offloader(value)), offloader(value)
+reply = lro_filter.LROOffloader(dir=sys.argv[1]).offload_if_needed(value)
+assert reply["offloaded"], reply
 assert f"-{lro_filter.__version__}-" in sys.argv[2]
 ' "$work/python-files" "$wheel"
 else
