@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::directory::Directory;
 use super::key::KEY_BYTES;
-use super::objects::{Object, Objects, Upload};
+use super::objects::Objects;
 use super::ranges::Ranges;
 use super::sweep::{Removal, Sweep};
 use super::usage::{Counted, Kind, Ledger};
@@ -45,6 +45,24 @@ pub(super) struct Bucket {
     ranges: Mutex<VecDeque<(String, Arc<Ranges>)>>,
     /// Offloads that are being copied to this machine.
     copying: Mutex<HashMap<Ulid, Arc<Mutex<()>>>>,
+}
+
+/// A file to be uploaded.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "object-store"), expect(dead_code, reason = "nothing is uploaded"))]
+pub(super) struct Upload {
+    pub(super) key: String,
+    /// Name in its directory.
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// An object, as listed.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) key: String,
+    pub(super) bytes: u64,
+    pub(super) modified: SystemTime,
 }
 
 /// An offload that is complete in a directory.

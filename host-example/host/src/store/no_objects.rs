@@ -3,29 +3,14 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
+use super::bucket::{Object, Upload};
 use super::directory::Directory;
 use super::{BucketConfig, StoreError};
 
 /// Never made.
 #[derive(Debug)]
 pub(super) enum Objects {}
-
-#[derive(Debug)]
-#[expect(dead_code, reason = "nothing is uploaded")]
-pub(super) struct Upload {
-    pub(super) key: String,
-    pub(super) name: String,
-    pub(super) bytes: u64,
-}
-
-#[derive(Debug)]
-pub(super) struct Object {
-    pub(super) key: String,
-    pub(super) bytes: u64,
-    pub(super) modified: SystemTime,
-}
 
 impl Objects {
     pub(super) fn open(config: &BucketConfig) -> Result<Self, StoreError> {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Once};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use lro_system::files::{read_exact_at, write_all_at};
@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, spawn_blocking};
 use twox_hash::XxHash3_64;
 
+use super::bucket::{Object, Upload};
 use super::directory::Directory;
 use super::error::failed;
 use super::ranges::BLOCK_BYTES;
@@ -56,23 +57,6 @@ pub(super) struct Objects {
     /// The prefix, for messages.
     url: String,
     transfers: Arc<Semaphore>,
-}
-
-/// A file to be uploaded.
-#[derive(Debug)]
-pub(super) struct Upload {
-    pub(super) key: String,
-    /// Name in its directory.
-    pub(super) name: String,
-    pub(super) bytes: u64,
-}
-
-/// An object, as listed.
-#[derive(Debug)]
-pub(super) struct Object {
-    pub(super) key: String,
-    pub(super) bytes: u64,
-    pub(super) modified: SystemTime,
 }
 
 impl Objects {
