@@ -111,6 +111,11 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     return dunce::canonicalize(path);
 }
 
+/// As [`real_path`]; of what is not there, the absolute path.
+pub fn resolved(path: &Path) -> PathBuf {
+    real_path(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Reads once at an offset, whatever the position of the file. Returns zero at its end.
 ///
 /// # Errors

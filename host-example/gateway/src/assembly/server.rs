@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf, absolute};
 use std::{env, fs, io};
 
-use lro_system::files::real_path;
+use lro_system::files::resolved;
 use lro_transport::{Isolation, ServerUser};
 
 use super::{GatewayError, parts};
@@ -123,11 +123,6 @@ fn needed(launch: &Launch) -> Vec<PathBuf> {
     let present = all.filter(|path| !path.as_os_str().is_empty() && path.exists());
     // A link is needed as well as its target.
     present.flat_map(|path| [absolute(&path).unwrap_or_default(), resolved(&path)]).collect()
-}
-
-/// Resolves links in a path, if it exists.
-fn resolved(path: &Path) -> PathBuf {
-    real_path(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Looks up a user.

@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf, absolute};
 use cap_fs_ext::{MetadataExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions};
-use lro_system::files::real_path;
+use lro_system::files::{real_path, resolved};
 use parking_lot::Mutex;
 
 pub(crate) use self::offload::PruneTime;
@@ -190,8 +190,7 @@ impl Files {
             root.name = root.file.clone().unwrap_or_default();
         }
         let offloading = std::array::from_fn(|_| Mutex::default());
-        let store = real_path(store).or_else(|_| absolute(store)).unwrap_or_else(|_| store.to_owned());
-        Ok(Self { roots, store, limits, offloading, pruned: PruneTime::default() })
+        Ok(Self { roots, store: resolved(store), limits, offloading, pruned: PruneTime::default() })
     }
 
     /// Finds what a model names.

@@ -7,13 +7,10 @@ use lro_host::filter::Outcome;
 use lro_host::store::rfc3339;
 use serde::{Deserialize, Serialize};
 
-use super::results::{Observation, label, tokens_saved};
+use super::results::{OTHER_TOOL, Observation, label, tokens_saved};
 
-/// Maximum number of tools of one day with counts of their own. Further ones count as the tool `other`.
+/// Maximum number of tools of one day with counts of their own. Further ones count as [`OTHER_TOOL`].
 const TOOLS_MAX: usize = 200;
-
-/// The name of all tools beyond [`TOOLS_MAX`].
-const OTHER_TOOL: &str = "other";
 
 /// Length of a date in a time of RFC 3339.
 const DATE_LENGTH: usize = "2026-11-25".len();
@@ -67,17 +64,28 @@ pub(super) struct Days(BTreeMap<String, BTreeMap<String, ToolDay>>);
 
 impl Days {
     pub(super) fn observe(&mut self, observation: &Observation<'_>) {
-        let day = day_of(SystemTime::now());
+        let (day, tool) = (day_of(SystemTime::now()), label(observation.tool));
+        if let Some(count) = self.0.get_mut(&day).and_then(|tools| tools.get_mut(tool.as_ref())) {
+            return count.add(&observation.of_day());
+        }
         let tools = self.0.entry(day.clone()).or_default();
-        let name = label(observation.tool);
-        let is_known = tools.contains_key(name.as_ref());
-        let tool = if is_known || tools.len() < TOOLS_MAX { name.into_owned() } else { OTHER_TOOL.to_owned() };
+        let tool = if tools.len() < TOOLS_MAX { tool.into_owned() } else { OTHER_TOOL.to_owned() };
         let count = tools.entry(tool.clone()).or_insert_with(|| ToolDay { day, tool, ..ToolDay::default() });
         count.add(&observation.of_day());
     }
 
     pub(super) fn all(&self) -> Vec<ToolDay> {
         self.0.values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Those of the days before this one.
+    pub(super) fn before(&self, day: &str) -> Vec<ToolDay> {
+        self.0
+            .iter()
+            .take_while(|(counted, _)| counted.as_str() < day)
+            .flat_map(|(_, tools)| tools.values())
+            .cloned()
+            .collect()
     }
 
     /// Forgets the days before this one.

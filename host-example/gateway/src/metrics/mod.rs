@@ -233,6 +233,11 @@ impl Metrics {
         self.days.lock().all()
     }
 
+    /// Those of the days before this one.
+    pub(crate) fn days_before(&self, day: &str) -> Vec<ToolDay> {
+        self.days.lock().before(day)
+    }
+
     /// Forgets the counts of the days before this one, as they are in the history.
     pub(crate) fn forget_days_before(&self, day: &str) {
         self.days.lock().forget_before(day);

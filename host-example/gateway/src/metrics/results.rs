@@ -23,8 +23,8 @@ use crate::session::ToolCall;
 /// last eighth is reserved for tenants that hold at most an eighth.
 pub const LABELS_MAX: usize = 1_000;
 
-/// The label `tool` of all pairs beyond [`LABELS_MAX`].
-const OTHER_TOOL: &str = "other";
+/// The name of tools that are not counted on their own, such as the label `tool` of all pairs beyond [`LABELS_MAX`].
+pub(super) const OTHER_TOOL: &str = "other";
 
 /// Bytes of a message whose tokens are counted for `lro audit`.
 const TOKENS_BYTES_MAX: usize = 64 << 10;

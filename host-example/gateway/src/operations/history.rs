@@ -4,14 +4,15 @@
 //! gateway has ended. What a killed one had counted is in its status file, and is appended when that is removed.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use lro_host::store::Store;
-use lro_system::files::{private_directories, private_files};
+use lro_system::files::private_files;
 
+use super::records;
 use super::status::live;
 use crate::metrics::{ToolDay, day_of};
 
@@ -41,10 +42,7 @@ pub fn append(store: &Store, counts: &[ToolDay]) -> io::Result<()> {
         return Ok(());
     }
     let directory = directory(store);
-    match private_directories().create(&directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    records::create(&directory)?;
     for (day, text) in lines {
         // In one write, as other gateways append to the same file.
         let mut file = private_files().append(true).create(true).open(directory.join(day).with_extension(EXTENSION))?;
@@ -86,10 +84,7 @@ pub fn of_days(store: &Store, days: u32) -> io::Result<Vec<ToolDay>> {
 pub(crate) fn remove_before(store: &Store, days: u32) -> io::Result<()> {
     let oldest = oldest_of(days);
     for (_, path) in files(store)?.into_iter().filter(|(day, _)| *day < oldest) {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        records::remove(&path)?;
     }
     Ok(())
 }
@@ -106,17 +101,9 @@ fn directory(store: &Store) -> PathBuf {
 
 /// The files, with their days.
 fn files(store: &Store) -> io::Result<Vec<(String, PathBuf)>> {
-    let entries = match fs::read_dir(directory(store)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let day = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
-        found.extend(day.filter(|_| path.extension().is_some_and(|end| end == EXTENSION)).map(|day| (day, path)));
-    }
-    Ok(found)
+    let mut files = records::files(&directory(store), |day| Some(day.to_owned()))?;
+    files.retain(|(_, path)| records::has_extension(path, EXTENSION));
+    Ok(files)
 }
 
 fn read(path: &Path) -> io::Result<Vec<ToolDay>> {

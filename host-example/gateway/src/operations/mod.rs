@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub mod history;
 mod page;
+mod records;
 pub mod status;
 pub(crate) mod trail;
 pub(crate) mod upkeep;
@@ -25,7 +26,7 @@ use metrics::{Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use subtle::{Choice, ConstantTimeEq};
+use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -96,6 +97,26 @@ pub struct OperatorTokens {
     pub admin: Option<Digest>,
     /// The token that allows reading names of tenants from other machines. The admin token does too.
     pub metrics: Option<Digest>,
+}
+
+/// Whose token it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Admin,
+    Metrics,
+}
+
+impl OperatorTokens {
+    /// Whose token this is. Both are compared, each in constant time.
+    fn operator(&self, token: &str) -> Option<Operator> {
+        let digest = Sha256::digest(token);
+        let is = |known: Option<Digest>| known.is_some_and(|known| bool::from(known.0.ct_eq(&digest)));
+        match (is(self.admin), is(self.metrics)) {
+            (true, _) => Some(Operator::Admin),
+            (false, true) => Some(Operator::Metrics),
+            (false, false) => None,
+        }
+    }
 }
 
 /// Why `/healthz` reports the gateway as degraded.
@@ -279,10 +300,7 @@ impl OperationsFace {
         if self.is_local || !headers.contains_key(AUTHORIZATION) {
             return Ok(self.is_local);
         }
-        let digest = bearer(headers).map(Sha256::digest).ok_or(())?;
-        let known = [self.tokens.admin, self.tokens.metrics].into_iter().flatten();
-        let found = known.fold(Choice::from(0), |found, token| found | token.0.ct_eq(&digest));
-        if bool::from(found) { Ok(true) } else { Err(()) }
+        bearer(headers).and_then(|token| self.tokens.operator(token)).map(|_| true).ok_or(())
     }
 
     /// Who asks for a page. A token that is wrong is an error.
@@ -291,10 +309,8 @@ impl OperationsFace {
         let Some(token) = bearer(headers).map(str::to_owned).or_else(|| page::basic(headers)) else {
             return Ok(Visitor { address, sees_names: self.is_local, is_admin: false });
         };
-        let digest = Sha256::digest(token);
-        let is = |known: Option<Digest>| known.is_some_and(|known| bool::from(known.0.ct_eq(&digest)));
-        let (is_admin, reads_metrics) = (is(self.tokens.admin), is(self.tokens.metrics));
-        (is_admin || reads_metrics).then_some(Visitor { address, sees_names: true, is_admin }).ok_or(())
+        let operator = self.tokens.operator(&token).ok_or(())?;
+        Ok(Visitor { address, sees_names: true, is_admin: operator == Operator::Admin })
     }
 
     /// Renders the metrics, with or without those of single tenants.

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use lro_host::store::{Store, Ulid};
-use lro_system::files::{private_directories, private_files};
+use lro_system::files::private_files;
 use serde::{Deserialize, Serialize};
 
-use super::history;
+use super::{history, records};
 use crate::metrics::{Metrics, Snapshot, ToolDay};
 use crate::settings::shown_url;
 use crate::upstream::{Launch, Upstream};
@@ -108,7 +108,7 @@ impl Status {
 pub fn live(store: &Store) -> io::Result<Vec<Status>> {
     let mut found = Vec::new();
     for (owner, path) in files(store)? {
-        if found.len() < GATEWAYS_MAX && path.extension().is_some_and(|end| end == EXTENSION) && is_live(store, owner) {
+        if found.len() < GATEWAYS_MAX && records::has_extension(&path, EXTENSION) && is_live(store, owner) {
             found.extend(read(&path));
         }
     }
@@ -125,9 +125,9 @@ pub fn remove_dead(store: &Store) -> io::Result<()> {
         if is_live(store, owner) {
             continue;
         }
-        let status = read(&path).filter(|_| path.extension().is_some_and(|end| end == EXTENSION));
+        let status = read(&path).filter(|_| records::has_extension(&path, EXTENSION));
         // Of several processes, the one that removes the file adds its counts.
-        if remove(&path)?
+        if records::remove(&path)?
             && let Some(status) = status
         {
             history::append(store, &status.days)?;
@@ -150,10 +150,8 @@ impl Writer {
     pub(crate) fn new(store: &Store) -> io::Result<Self> {
         let owner = store.owner().map_err(io::Error::other)?;
         let directory = directory(store);
-        match private_directories().create(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => remove_dead(store)?,
-        }
+        records::create(&directory)?;
+        remove_dead(store)?;
         let file = directory.join(owner.to_string());
         Ok(Self {
             unfinished: file.with_extension(UNFINISHED),
@@ -173,7 +171,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         for path in [&self.file, &self.unfinished] {
-            if let Err(error) = remove(path) {
+            if let Err(error) = records::remove(path) {
                 tracing::warn!(%error, path = %path.display(), "cannot remove the status file for `lro status`");
             }
         }
@@ -186,17 +184,7 @@ fn directory(store: &Store) -> PathBuf {
 
 /// The status files of all gateways, live or not.
 fn files(store: &Store) -> io::Result<Vec<(Ulid, PathBuf)>> {
-    let entries = match fs::read_dir(directory(store)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let owner = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
-        found.extend(owner.map(|owner| (owner, path)));
-    }
-    Ok(found)
+    records::files(&directory(store), |owner| owner.parse().ok())
 }
 
 fn is_live(store: &Store, owner: Ulid) -> bool {
@@ -209,14 +197,6 @@ fn read(path: &Path) -> Option<Status> {
     serde_json::from_slice(&text)
         .inspect_err(|error| tracing::debug!(%error, path = %path.display(), "invalid status file"))
         .ok()
-}
-
-/// Removes a file, and returns whether it was there.
-fn remove(path: &Path) -> io::Result<bool> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        removed => removed.map(|()| true),
-    }
 }
 
 fn now_ms() -> u64 {

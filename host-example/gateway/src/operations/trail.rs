@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use axum::http::StatusCode;
-use lro_host::filter::{Decision, Outcome};
+use lro_host::store::{Digest, Ulid};
 
 use crate::metrics::{Observation, label};
 
@@ -25,11 +25,12 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Logs what became of a tool result.
-pub(crate) fn decided(observation: &Observation<'_>, session: Option<&str>, decision: &Decision) {
-    let handle = match &decision.outcome {
-        Outcome::Offload(offloaded) => Some(offloaded.offload.id().to_string()),
-        _ => None,
-    };
+pub(crate) fn decided(
+    observation: &Observation<'_>,
+    session: Option<&str>,
+    policy: Option<Digest>,
+    offload: Option<Ulid>,
+) {
     tracing::info!(
         target: DECISION,
         tenant = &*label(observation.tenant),
@@ -41,8 +42,8 @@ pub(crate) fn decided(observation: &Observation<'_>, session: Option<&str>, deci
         bytes_out = observation.bytes_out,
         tokens_saved = observation.tokens_saved,
         policy_micros = u64::try_from(observation.time.as_micros()).unwrap_or(u64::MAX),
-        policy = decision.policy.map(|digest| digest.to_string()),
-        handle,
+        policy = policy.map(|digest| digest.to_string()),
+        handle = offload.map(|id| id.to_string()),
         "decision"
     );
 }

@@ -86,7 +86,7 @@ fn remove_history_before(store: &Store, days: u32) {
 /// Moves the counts of days that have ended to the history.
 fn record_past_days(store: &Store, rules: &Rules) {
     let today = day_of(SystemTime::now());
-    let past: Vec<ToolDay> = rules.metrics.days().into_iter().filter(|count| count.day < today).collect();
+    let past = rules.metrics.days_before(&today);
     if !past.is_empty() && append_to_history(store, &past) {
         rules.metrics.forget_days_before(&today);
     }

@@ -405,7 +405,8 @@ impl Session {
 
     fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
         let observation = Observation::of(tool, &self.owner.tenant, result, reply, decision);
-        trail::decided(&observation, self.owner.session.as_deref(), decision);
+        let offload = offload_of(&decision.outcome);
+        trail::decided(&observation, self.owner.session.as_deref(), decision.policy, offload);
         self.rules.metrics.observe(&observation);
     }
 

@@ -117,11 +117,11 @@ impl Tenants {
     /// authorization server signs can name any.
     pub(crate) fn has(&self, tenant: &str) -> bool {
         let current = self.current.load();
-        match current.tokens.is_empty() {
-            _ if self.jwt.is_some() => true,
+        let is_known = || match current.tokens.is_empty() {
             true => self.registry.slot(tenant).is_some(),
             false => current.tokens.iter().any(|(name, _)| name == tenant),
-        }
+        };
+        self.jwt.is_some() || is_known()
     }
 
     /// The rules of a tenant, derived from `base`; `None` if the tenant has no policy and uses the default one.

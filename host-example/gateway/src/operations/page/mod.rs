@@ -62,7 +62,7 @@ const FORM_BYTES_MAX: usize = 16 << 10;
 /// Who asks for a page.
 pub(super) struct Visitor {
     pub(super) address: IpAddr,
-    /// Whether names of tenants may be read.
+    /// Whether names of tenants may be read; the admin always may.
     pub(super) sees_names: bool,
     pub(super) is_admin: bool,
 }
@@ -96,7 +96,7 @@ pub(super) async fn answer(rules: &Arc<Rules>, admin: Option<&Admin>, visitor: &
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     match path.as_str() {
         STYLE_PATH if reads => secured(StatusCode::OK, "text/css; charset=utf-8", STYLE),
-        _ if !visitor.sees_names && !visitor.is_admin => unauthorized(),
+        _ if !visitor.sees_names => unauthorized(),
         "/" if reads => overview(rules, admin, visitor, None).await,
         LOGIN_PATH if reads && admin.is_some() && !visitor.is_admin => unauthorized(),
         LOGIN_PATH if reads => redirect("/"),
@@ -113,18 +113,8 @@ async fn overview(rules: &Arc<Rules>, admin: Option<&Admin>, visitor: &Visitor, 
         (Arc::clone(rules), admin.map(Admin::statuses).unwrap_or_default(), visitor.is_admin && admin.is_some());
     // Manifests are read from the disk.
     let made = tokio::task::spawn_blocking(move || {
-        let mut overview = Overview {
-            gateways: Vec::new(),
-            verdicts: rules.metrics.verdicts(),
-            days: Vec::new(),
-            policies,
-            may_change,
-            jobs: rules.jobs.count(),
-            offloads: Vec::new(),
-            offloads_count: 0,
-            offloads_bytes: 0,
-            note,
-        };
+        let (verdicts, jobs) = (rules.metrics.verdicts(), rules.jobs.count());
+        let mut overview = Overview { verdicts, jobs, policies, may_change, note, ..Overview::default() };
         if let Ok(store) = &rules.filter.store {
             fill(&mut overview, store);
         }
@@ -154,7 +144,7 @@ async fn offload(rules: &Arc<Rules>, uri: Uri) -> Response {
     let named = uri.path().strip_prefix(OFFLOADS_PATH).and_then(|rest| rest.split_once('/'));
     let named = named.and_then(|(tenant, handle)| Some((percent_decoded(tenant)?, handle.parse::<Ulid>().ok()?)));
     let (Some((tenant, id)), Ok(store), Some(tools)) = (named, &rules.filter.store, &rules.tools) else {
-        return html(StatusCode::NOT_FOUND, view::error("There is no such offload."));
+        return html(StatusCode::NOT_FOUND, view::error("This offload was not found."));
     };
     let (store, of_tenant) = (store.clone(), tenant.clone());
     let found = match tokio::task::spawn_blocking(move || store.find(&of_tenant, id)).await {
@@ -193,7 +183,9 @@ fn shown(result: &str) -> String {
 
 /// Changes a policy as a form of the page asks.
 async fn change(rules: &Arc<Rules>, admin: Option<&Admin>, visitor: &Visitor, request: Request) -> Response {
-    let Some(admin) = admin else { return html(StatusCode::NOT_FOUND, view::error("There are no tenants.")) };
+    let Some(admin) = admin else {
+        return html(StatusCode::NOT_FOUND, view::error("Policies cannot be changed without gateway.admin-token."));
+    };
     if !is_own_form(request.headers()) {
         return html(StatusCode::FORBIDDEN, view::error("This form is not from this page."));
     }

@@ -13,6 +13,7 @@ use crate::operations::status::Status;
 const DIGEST_DIGITS: usize = 12;
 
 /// What the first page shows.
+#[derive(Default)]
 pub(super) struct Overview {
     pub(super) gateways: Vec<Status>,
     pub(super) verdicts: Vec<(String, Verdicts)>,
