@@ -67,7 +67,7 @@ pub(crate) fn filter(request: Request, tool_result: u32, digests: bool) -> Resul
 }
 
 pub(crate) fn digested(sha256: Vec<Vec<u8>>) -> Result<Reply, Error> {
-    let none = || Error::Digests("there is no offload to complete".to_owned());
+    let none = || Error::Digests("no offload waits for digests".to_owned());
     let Undigested { settings, mut offload } = UNDIGESTED.take().ok_or_else(none)?;
     let count = offload.checked.written.len();
     if sha256.len() != count || sha256.iter().any(|digest| digest.len() != DIGEST_BYTES) {

@@ -55,7 +55,7 @@ fn about(caller: &Caller, offload: &Offload, section: Option<&str>, question: &Q
         offload.open(file)?.verify()?;
         sources.push(Source { directory: offload.directory, ..file.into() });
     }
-    // What a program gives for all records together is an answer of its own.
+    // A program over all records together has one answer, whatever the offset.
     if let (Question::Jq(jq), lro_answer::Question::Jq(program)) = (question, &asked)
         && !jq.slurp
     {

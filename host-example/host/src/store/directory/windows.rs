@@ -2,7 +2,7 @@
 //! is refused then.
 //!
 //! Directories stay closed between uses, because one with anything open in it cannot be renamed. Access rights are those
-//! of the parent directory. There is no way to sync the entries of a directory; the file system writes them in order.
+//! of the parent directory. Windows cannot synchronize the entries of a directory; the file system writes them in order.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions};
