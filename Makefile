@@ -164,6 +164,7 @@ fmt: ## Format the Rust sources
 .PHONY: lint
 lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(CARGO) fmt --all --check
+	@$(CARGO) metadata --locked --manifest-path tests/fuzz/Cargo.toml --format-version 1 > /dev/null
 	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
 	@$(TARGET)/test-data/venv-lint/bin/typos
 	@python3 tests/tools/site.py $(TARGET)/test-data/venv-lint/bin/mdbook $(TARGET)
