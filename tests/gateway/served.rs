@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{LazyLock, mpsc};
@@ -11,7 +10,6 @@ use std::sync::{LazyLock, mpsc};
 use lro_handler::{FORWARD, middleware};
 use lro_host::compose::{Files, compose};
 use lro_host::policy::DEFAULT_POLICY;
-use lro_meter::metered;
 use lro_tests::{component, imports, target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -125,18 +123,22 @@ fn what_passes_through_a_component_is_the_servers() {
 #[test]
 fn a_component_answers_as_the_gateway_does() {
     let alone = Served::start(&server(), &[]);
+    let bounded = bounded(DEFAULT_POLICY, "4000000000");
     let cases: [(&str, &[&str]); 3] = [
         (r#"{"action":"truncate","threshold":4000}"#, &["--action", "truncate", "--threshold", "4000"]),
         (r#"{"action":"reject","threshold":4000}"#, &["--action", "reject", "--threshold", "4000"]),
         (r#"{"mode":"never"}"#, &["--mode", "never"]),
     ];
     for (settings, flags) in cases {
-        let gate = Served::start(&BEFORE_SERVER, &[("LRO_SETTINGS", settings)]);
+        let gates =
+            [&*BEFORE_SERVER, &bounded].map(|component| Served::start(component, &[("LRO_SETTINGS", settings)]));
         let gateway = Gate::proxy(flags, &alone.url, &Environment::new());
         let many = [MANY, LONG].map(|count| [records(1, count, false), records(2, count, true)]).concat();
         for message in many.into_iter().chain([records(3, 2, false), tool_call(4, "fail", json!({}))]) {
-            let (component, rust) = (ask(&gate.url, &message), ask(&gateway.url, &message));
-            assert_eq!(said(&component), said(&rust), "{settings} {message}");
+            let rust = ask(&gateway.url, &message);
+            for gate in &gates {
+                assert_eq!(said(&ask(&gate.url, &message)), said(&rust), "{settings} {message}");
+            }
         }
     }
 }
@@ -373,15 +375,66 @@ fn without_a_directory_the_failure_mode_answers() {
     assert!(answer.to_string().contains("no directory is preopened"), "{answer}");
 }
 
-// A policy that loops uses up its fuel. Its instance ends, and so does its call; the next call gets another one.
+/// A policy before the server that is a component, as the command composes it with so much fuel.
+fn bounded(policy_bytes: &[u8], fuel: &str) -> Vec<u8> {
+    let files = TempDir::new().unwrap();
+    let path = |name: &str| path_text(&files.path().join(name));
+    let (policy, server_file, output) = (path("policy.wasm"), path("server.wasm"), path("composed.wasm"));
+    fs::write(&policy, policy_bytes).unwrap();
+    fs::write(&server_file, server()).unwrap();
+    let arguments = ["compose", &policy, "-o", &output, "--http", &server_file, "--fuel", fuel];
+    let run = Command::new(lro()).args(arguments).output().unwrap();
+    assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+    fs::read(&output).unwrap()
+}
+
+// A policy that loops uses up its fuel: an error, about which its failure mode decides. It begins anew in the same instance.
 #[test]
-fn a_policy_that_loops_ends_with_its_instance() {
-    let policy = metered(&component("lro_test_policies.wasm"), NonZeroU64::new(100_000_000).unwrap()).unwrap();
-    let looping = r#"{"custom":"inspect-loop","mode":"always"}"#;
-    let gate = Served::start(&before(&policy, &server()), &[("LRO_SETTINGS", looping)]);
+fn a_policy_that_loops_is_an_error_in_a_component() {
+    let component = bounded(&component("lro_test_policies.wasm"), "100000000");
+    let settings =
+        |custom: &str, failure: &str| json!({"custom": custom, "mode": "always", "failure": failure}).to_string();
+    let named = "the policy executed more than 100000000 instructions (limit fuel)";
+    for custom in ["inspect-loop", "inspect-read", "inspect-read-bytewise"] {
+        let gate = Served::start(&component, &[("LRO_SETTINGS", &settings(custom, "closed"))]);
+        for id in 1..4 {
+            let answer = ask(&gate.url, &records(id, 3, id == 2)).answer();
+            assert_eq!(answer["result"]["isError"], true, "{custom}: {answer}");
+            assert!(answer.to_string().contains(named), "{custom}: {answer}");
+        }
+    }
+    let gate = Served::start(&component, &[("LRO_SETTINGS", &settings("inspect-loop", "open"))]);
+    let alone = Served::start(&server(), &[]);
+    let message = records(1, 3, false);
+    assert_eq!(ask(&gate.url, &message).answer()["result"], ask(&alone.url, &message).answer()["result"]);
+
+    let gate = Served::start(&component, &[("LRO_SETTINGS", &settings("inspect-loop-at:3", "closed"))]);
+    let said: Vec<String> = (1..8).map(|id| ask(&gate.url, &records(id, 3, false)).answer().to_string()).collect();
+    let expected = ["calls\\\":1", "calls\\\":2", named, "calls\\\":1", "calls\\\":2", named, "calls\\\":1"];
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+// So is a policy that panics or has no memory left. Other traps end its instance and its call; the next call gets another one.
+#[test]
+fn a_policy_that_panics_is_an_error_in_a_component() {
+    let component = bounded(&component("lro_test_policies.wasm"), "4000000000");
+    let start = |custom: &str| {
+        let settings = json!({"custom": custom, "mode": "always", "failure": "closed"}).to_string();
+        Served::with(&component, &[("LRO_SETTINGS", &settings)], &["-W", "max-memory-size=50000000"])
+    };
+    for custom in ["inspect-trap", "inspect-memory"] {
+        let gate = start(custom);
+        for id in 1..4 {
+            let answer = ask(&gate.url, &records(id, 3, false)).answer();
+            assert_eq!(answer["result"]["isError"], true, "{custom}: {answer}");
+            assert!(answer.to_string().contains("the policy panicked"), "{custom}: {answer}");
+        }
+    }
+    let gate = start("inspect-stack");
     for id in 1..4 {
-        let reply = ask(&gate.url, &records(id, 3, false));
-        assert_eq!(reply.status, 500, "{}", reply.text());
+        assert_eq!(ask(&gate.url, &records(id, 3, false)).status, 500);
         assert_eq!(ask(&gate.url, &request(id, "ping", json!({}))).answer()["result"], json!({}));
     }
 }

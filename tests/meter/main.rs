@@ -6,7 +6,7 @@ mod policies;
 
 use std::num::NonZeroU64;
 
-use lro_meter::{EXHAUSTED, MeterError, metered};
+use lro_meter::{EXHAUSTED, Ending, Endings, MeterError, answering, metered};
 use wasmtime::{Engine, Instance, Module, Store};
 
 fn with_fuel(wat: &str, fuel: u64) -> Result<Vec<u8>, MeterError> {
@@ -169,4 +169,20 @@ fn what_cannot_be_counted_is_refused() {
     assert!(matches!(with_fuel("(module (table i64 1 funcref) (func))", 1), Err(MeterError::Wide)));
     let deep = format!("{}{}", "(component ".repeat(40), ")".repeat(40));
     assert!(matches!(with_fuel(&deep, 1), Err(MeterError::Levels)));
+}
+
+#[test]
+fn what_can_only_trap_is_refused() {
+    let ending = Ending { case: "limit", text: "the fuel is used up" };
+    let refused = |component: &[u8]| {
+        let endings = Endings { exhausted: ending, unreachable: ending };
+        match answering(component, NonZeroU64::MIN, &endings) {
+            Err(MeterError::Answer(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    for without in ["(module (func))", "(component)"] {
+        assert_eq!(refused(&wat::parse_str(without).unwrap()), "no function of it has such errors");
+    }
+    assert_eq!(refused(b"\0asm"), "its type cannot be read");
 }

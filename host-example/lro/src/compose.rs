@@ -8,10 +8,10 @@ use clap::{Args, ValueEnum};
 use lro_handler::act::{Limits, TOOLS, act};
 use lro_handler::{FORWARD, HANDLER, middleware};
 use lro_host::compose::{self, FILES, FILTER, compose};
-use lro_meter::metered;
+use lro_meter::{Ending, Endings, MeterError, answering, metered};
 
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Terminal};
 
 const EXAMPLES: &str = "Examples:
   lro compose my-policy.wasm -o filter.wasm
@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "memory")]
     files: Files,
     /// Instructions that the policy may execute in a call, counted by instructions put into it: for runtimes that have no
-    /// limit of their own. None: not counted
+    /// limit of their own. None: not counted. With --http, a policy that needs more or panics is an error, about which `failure`
+    /// decides; else it traps
     #[arg(long, value_name = "INSTRUCTIONS")]
     fuel: Option<NonZeroU64>,
     /// Make it a component that handles HTTP, before what it says: `middleware` for what its host puts behind it, `edge` for the
@@ -73,15 +74,16 @@ enum Files {
     Directory,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     let Arguments { file, output, files, fuel, http, act, act_dir, .. } = arguments;
     let files = match files {
         Files::Memory if act.is_none() => compose::Files::Memory,
         _ => compose::Files::Directory,
     };
     let mut bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    if let Some(fuel) = fuel {
-        bytes = metered(&bytes, *fuel).with_context(|| format!("cannot meter {}", file.display()))?;
+    if let Some(fuel) = *fuel {
+        let bounded = if http.is_some() { answered(&bytes, fuel, terminal) } else { metered(&bytes, fuel) };
+        bytes = bounded.with_context(|| format!("cannot meter {}", file.display()))?;
     }
     let mut composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", file.display()))?;
     let mut exports = format!("{FILTER}, {FILES}");
@@ -100,6 +102,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let text = format!("{}: {size} bytes\nimports  {imports}\nexports  {exports}\n", output.display());
     output::data(text.as_bytes())?;
     Ok(Exit::Success)
+}
+
+/// The policy, which answers where its fuel is used up or it panics, if it can.
+fn answered(policy: &[u8], fuel: NonZeroU64, terminal: &Terminal) -> Result<Vec<u8>, MeterError> {
+    let exhausted = format!("the policy executed more than {fuel} instructions (limit fuel)");
+    let endings = Endings {
+        exhausted: Ending { case: "limit", text: &exhausted },
+        unreachable: Ending { case: "other", text: "the policy panicked" },
+    };
+    match answering(policy, fuel, &endings) {
+        Err(error @ MeterError::Answer(_)) => {
+            let advice = "the runtime answers a call of a policy that needs more with status 500";
+            terminal.warning(&format!("{error}: {advice}"));
+            metered(policy, fuel)
+        }
+        answered => answered,
+    }
 }
 
 /// The component that handles HTTP, before `middleware`, `edge`, or a file.

@@ -160,7 +160,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         return generate::run(arguments);
     }
     if let Command::Compose(arguments) = &arguments.command {
-        return compose::run(arguments);
+        return compose::run(arguments, terminal);
     }
     if let Command::Setup(arguments) = &arguments.command {
         return setup::run(arguments, terminal);
@@ -202,7 +202,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Compile(arguments) => compile::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
-        Command::Compose(arguments) => compose::run(arguments),
+        Command::Compose(arguments) => compose::run(arguments, terminal),
         Command::Setup(arguments) => setup::run(arguments, terminal),
         Command::Hook(arguments) => Ok(hook::run(arguments, || Ok(config))),
         Command::Enter(arguments) => Ok(enter::run(arguments)),

@@ -16,6 +16,16 @@ pub(crate) struct Counter {
     pub(crate) bulk: u32,
 }
 
+/// What bodies do where functions answer.
+#[derive(Clone, Default)]
+pub(crate) struct Answering {
+    /// What is thrown before the instruction `unreachable`.
+    pub(crate) tag: Option<u32>,
+    /// Functions that drop a handle, and the one that is told which.
+    pub(crate) drops: Vec<u32>,
+    pub(crate) dropping: u32,
+}
+
 impl Counter {
     /// Takes a number of instructions off the fuel.
     fn take(self, sink: &mut InstructionSink<'_>, instructions: i64) {
@@ -35,10 +45,14 @@ enum Insertion {
     Segment { instructions: i64, is_checked: bool },
     /// The length on the stack.
     Length,
+    /// The handle on the stack, which is dropped.
+    Dropping,
+    /// An exception.
+    Throw(u32),
 }
 
 /// The body, as an entry of a code section without its size.
-pub(crate) fn metered(body: &FunctionBody<'_>, counter: Counter) -> Result<Vec<u8>, MeterError> {
+pub(crate) fn metered(body: &FunctionBody<'_>, counter: Counter, answering: &Answering) -> Result<Vec<u8>, MeterError> {
     let mut operators = body.get_operators_reader()?;
     let (start, bytes) = (body.range().start, body.as_bytes());
     let segment = |is_checked| Insertion::Segment { instructions: 0, is_checked };
@@ -48,6 +62,13 @@ pub(crate) fn metered(body: &FunctionBody<'_>, counter: Counter) -> Result<Vec<u
         let (operator, position) = operators.read_with_offset()?;
         if has_length(&operator) {
             insertions.push((position, Insertion::Length));
+        }
+        match (&operator, answering.tag) {
+            (Operator::Unreachable, Some(tag)) => insertions.push((position, Insertion::Throw(tag))),
+            (Operator::Call { function_index }, _) if answering.drops.contains(function_index) => {
+                insertions.push((position, Insertion::Dropping));
+            }
+            _ => {}
         }
         if let Some((_, Insertion::Segment { instructions, .. })) = insertions.get_mut(current) {
             *instructions += 1;
@@ -73,6 +94,8 @@ pub(crate) fn metered(body: &FunctionBody<'_>, counter: Counter) -> Result<Vec<u
                 }
             }
             Insertion::Length => _ = sink.call(counter.bulk),
+            Insertion::Dropping => _ = sink.call(answering.dropping),
+            Insertion::Throw(tag) => _ = sink.throw(tag),
         }
     }
     metered.extend_from_slice(bytes.get(at - start..).unwrap_or_default());

@@ -49,12 +49,16 @@ impl Guest for Hostile {
         let plan = || Plan { parts: payload.parts().iter().map(|_| PlannedPart::Text).collect() };
         match behaviour(&call) {
             ("inspect-loop", _) => exhaust::endlessly(),
+            ("inspect-loop-at", amount) => {
+                let (calls, report) = exhaust::remember();
+                if calls == amount as u64 { exhaust::endlessly() } else { Ok(Verdict::Reject(report.content)) }
+            }
             ("inspect-read", _) => exhaust::read_endlessly(payload),
             ("inspect-read-bytewise", _) => exhaust::read_bytewise(payload),
             ("inspect-memory", _) => exhaust::memory(),
             ("inspect-stack", _) => exhaust::stack(),
             ("inspect-trap", _) => exhaust::trap(),
-            ("inspect-remember", _) => Ok(Verdict::Reject(exhaust::remember().content)),
+            ("inspect-remember", _) => Ok(Verdict::Reject(exhaust::remember().1.content)),
             ("inspect-cut", amount) => {
                 let limit = Size { amount: amount as u64, unit: SizeUnit::Characters };
                 Ok(Verdict::Truncate(Truncation { limit, suffix: "x".repeat(100_000) }))
@@ -90,7 +94,7 @@ impl Guest for Hostile {
             ("memory", _) => exhaust::memory(),
             ("stack", _) => exhaust::stack(),
             ("trap", _) => exhaust::trap(),
-            ("remember", _) => Ok(exhaust::remember()),
+            ("remember", _) => Ok(exhaust::remember().1),
             ("write-outside", _) => escape::attempts(),
             ("big-descriptor", amount) => Ok(answer(format!("{{\"text\":\"{}\"}}", "x".repeat(amount)), Vec::new())),
             ("many-notes", amount) => {
