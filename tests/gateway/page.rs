@@ -89,6 +89,13 @@ fn an_offload_is_looked_at_and_asked_with_the_admin_token() {
     assert!(asked.text().contains("<pre>"), "{}", asked.text());
     let wrong = get(&gateway, &format!("{path}?section={section}&where=%3D%3D+%3Cb%3E"), &own).text();
     assert!(wrong.contains("<pre>") && wrong.contains("== &lt;b&gt;") && !wrong.contains("<b>"), "{wrong}");
+    let text =
+        descriptor(&ask_modern(&gateway.gate.url, 2, "echo", json!({"text": "a line\n".repeat(20_000)}))["result"]);
+    let path_of_text = format!("/offloads/default/{}", handle(&text.unwrap()));
+    for question in ["section=text&where=&search=", "section=&where=&search=line"] {
+        let answered = get(&gateway, &format!("{path_of_text}?{question}"), &own).text();
+        assert!(answered.contains("<pre>{&quot;results&quot;:[{&quot;line&quot;:1,"), "{question}: {answered}");
+    }
     for nothing in ["/offloads/default/01M80Z99Y86XT5TXS8952BNT88", "/offloads/other", "/offloads/", "/offloads/a/b/c"]
     {
         assert_eq!(get(&gateway, nothing, &own).status, 404, "{nothing}");

@@ -23,7 +23,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt, Limited};
 use lro_host::mcp::{EXTRACT_TOOL, percent_decoded};
-use lro_host::store::{Store, Ulid};
+use lro_host::store::{FileKind, OffloadRecord, Store, Ulid};
 use serde_json::{Map, Value, json};
 
 use self::view::{Overview, Shown};
@@ -53,8 +53,11 @@ const OFFLOADS_MAX: usize = 50;
 /// Days on the first page.
 const DAYS: u32 = 14;
 
-/// Records of an answer.
+/// Records or lines of an answer.
 const RECORDS: u64 = 20;
+
+/// What an offload is asked with: arguments of the tool that answers.
+const ASKED: [&str; 3] = ["section", "where", "search"];
 
 /// Maximum size of a form, in bytes.
 const FORM_BYTES_MAX: usize = 16 << 10;
@@ -153,25 +156,32 @@ async fn offload(rules: &Arc<Rules>, uri: Uri) -> Response {
         Err(error) => return html(StatusCode::INTERNAL_SERVER_ERROR, view::error(&error.to_string())),
     };
     let form = form(uri.query().unwrap_or_default());
-    let [section, condition] = ["section", "where"].map(|name| form.get(name).map(String::as_str).unwrap_or_default());
-    let answer = match section.is_empty() && condition.is_empty() {
-        true => None,
-        false => {
-            let mut question =
-                Map::from_iter([("handle".to_owned(), json!(id.to_string())), ("limit".to_owned(), json!(RECORDS))]);
-            for (name, value) in [("section", section), ("where", condition)] {
-                if !value.is_empty() {
-                    question.insert(name.to_owned(), json!(value));
-                }
-            }
-            Some(match tools.call_async(&tenant, EXTRACT_TOOL, &Value::Object(question).to_string()).await {
-                Ok(result) => shown(&result),
-                Err(error) => error.message,
-            })
-        }
+    let asked = ASKED.map(|name| form.get(name).map(String::as_str).unwrap_or_default());
+    let answer = match question(id, asked, found.record()) {
+        None => None,
+        Some(question) => Some(match tools.call_async(&tenant, EXTRACT_TOOL, &question.to_string()).await {
+            Ok(result) => shown(&result),
+            Err(error) => error.message,
+        }),
     };
-    let shown = Shown { tenant: &tenant, id, record: found.record(), section, condition, answer: answer.as_deref() };
+    let shown = Shown { tenant: &tenant, id, record: found.record(), asked, answer: answer.as_deref() };
     html(StatusCode::OK, view::offload(&shown))
+}
+
+/// What the form asks, if anything. The section of a text alone is shown from its first line.
+fn question(id: Ulid, asked: [&str; ASKED.len()], record: &OffloadRecord) -> Option<Value> {
+    let mut question = Map::new();
+    let given = ASKED.iter().zip(asked).filter(|(_, value)| !value.is_empty());
+    question.extend(given.map(|(name, value)| ((*name).to_owned(), json!(value))));
+    let of_text = |section: &Value| {
+        record.files.iter().any(|file| file.kind == FileKind::Text && *section == file.section.as_str())
+    };
+    let begins = question.len() == 1 && question.get("section").is_some_and(of_text);
+    let bound = if begins { ("lines", json!([1, RECORDS])) } else { ("limit", json!(RECORDS)) };
+    (!question.is_empty()).then(|| {
+        question.extend([bound, ("handle", json!(id.to_string()))].map(|(name, value)| (name.to_owned(), value)));
+        Value::Object(question)
+    })
 }
 
 /// The texts of a tool result.

@@ -35,8 +35,8 @@ pub(super) struct Shown<'a> {
     pub(super) tenant: &'a str,
     pub(super) id: Ulid,
     pub(super) record: &'a OffloadRecord,
-    pub(super) section: &'a str,
-    pub(super) condition: &'a str,
+    /// Section, condition and text to find.
+    pub(super) asked: [&'a str; 3],
     pub(super) answer: Option<&'a str>,
 }
 
@@ -171,7 +171,7 @@ fn offloads(offloads: &[(Listed, Option<String>)]) -> Markup {
 }
 
 pub(super) fn offload(shown: &Shown<'_>) -> String {
-    let Shown { tenant, id, record, section, condition, answer } = shown;
+    let Shown { tenant, id, record, asked: [section, condition, search], answer } = shown;
     page(
         &format!("Offload {id}"),
         &html! {
@@ -188,6 +188,7 @@ pub(super) fn offload(shown: &Shown<'_>) -> String {
             form method="get" {
                 label { "section " input name="section" value=(section); } " "
                 label { "where " input.wide name="where" value=(condition) placeholder="price > 100 and name contains \"x\""; } " "
+                label { "or search " input name="search" value=(search) placeholder="text to find"; } " "
                 button { "Ask" }
             }
             @if let Some(answer) = answer { pre { (answer) } }
