@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{
-    BucketConfig, FileKind, FileRecord, Offload, OffloadRecord, Origin, Section, Staging, Store, StoreConfig,
+    BucketConfig, FileKind, FileRecord, Fsync, Offload, OffloadRecord, Origin, Section, Staging, Store, StoreConfig,
     StoreError, Ulid, rfc3339,
 };
 use lro_tests::bucket;
@@ -50,7 +50,7 @@ impl Place {
             Kind::Directory => ("root", None),
             Kind::Bucket => (name, Some(bucket::config(&self.url, port))),
         };
-        StoreConfig { fsync: false, bucket, ..StoreConfig::new(self.directory.path().join(root)) }
+        StoreConfig { fsync: Fsync::Never, bucket, ..StoreConfig::new(self.directory.path().join(root)) }
     }
 
     pub(crate) fn open(&self, name: &str) -> Store {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lro_host::store::{MANIFEST_NAME, Store, StoreConfig, Ulid};
+use lro_host::store::{Fsync, MANIFEST_NAME, Store, StoreConfig, Ulid};
 use lro_tests::{TENANT, rounds};
 use tempfile::TempDir;
 
@@ -34,6 +34,8 @@ struct Run {
     staying: BTreeSet<Ulid>,
     /// Those that must be there once the command has answered.
     answered: BTreeSet<Ulid>,
+    /// Those that may be damaged, or lost: whoever reads them gets an error.
+    endangered: BTreeSet<Ulid>,
 }
 
 /// Three sections with indexes and without, a text and an image.
@@ -116,7 +118,14 @@ impl Place {
         assert_eq!(tree(replayed.path()), tree(&self.root), "the model does not do what the command did");
         let staying = new.keys().filter(|id| old.contains_key(id)).copied().collect();
         let answered = new.keys().copied().collect();
-        Run { before, operations, published: old.into_iter().chain(new).collect(), staying, answered }
+        Run {
+            before,
+            operations,
+            published: old.into_iter().chain(new).collect(),
+            staying,
+            answered,
+            endangered: BTreeSet::new(),
+        }
     }
 }
 
@@ -149,7 +158,7 @@ fn judge_cut(run: &Run, disk: &Disk, is_answered: bool, seeds: std::ops::Range<u
         let root = scratch();
         disk.write_remains(root.path(), seed as u64);
         let wanted = if is_answered { &run.answered } else { &run.staying };
-        judge(root.path(), &run.published, wanted).map_err(|error| format!("seed {seed}: {error}"))?;
+        judge(root.path(), run, wanted).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     Ok(trees)
 }
@@ -175,19 +184,22 @@ fn judge_run(run: &Run, seeds: usize) -> Result<(usize, usize), String> {
 }
 
 /// What the next process makes of a tree.
-fn judge(root: &Path, published: &BTreeMap<Ulid, Files>, wanted: &BTreeSet<Ulid>) -> Result<(), String> {
+fn judge(root: &Path, run: &Run, wanted: &BTreeSet<Ulid>) -> Result<(), String> {
     let _none_starts = none_starts();
     let tenant = root.join(STORE).join(TENANT);
-    let config = StoreConfig { fsync: false, ..StoreConfig::new(root.join(STORE)) };
+    let config = StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root.join(STORE)) };
     let store = Store::open_unswept(config.clone()).map_err(|error| format!("{error:?}"))?;
     let here: BTreeSet<Ulid> = names(&tenant).iter().filter_map(|name| name.parse().ok()).collect();
     for id in &here {
         let directory = tenant.join(id.to_string());
+        if run.endangered.contains(id) && verify(&store, TENANT, *id).is_err() {
+            continue;
+        }
         if !directory.join(MANIFEST_NAME).exists() {
             return Err(format!("{id} has no manifest"));
         }
         verify(&store, TENANT, *id).map_err(|error| format!("{id}: {error}"))?;
-        let whole = published.get(id).ok_or_else(|| format!("{id} was never published"))?;
+        let whole = run.published.get(id).ok_or_else(|| format!("{id} was never published"))?;
         for name in names(&directory) {
             let content = fs::read(directory.join(&name)).unwrap();
             if whole.get(&name) != Some(&content) {
@@ -241,6 +253,30 @@ fn a_large_section_of_many_writes() {
     let run = place.run(&place.offload(&[]));
     assert!(run.operations.iter().filter(|operation| matches!(operation, Operation::Change { .. })).count() > 10);
     check("large section", &run);
+}
+
+// With `after`, what was answered last may be lost or damaged, which is noticed, and nothing else.
+#[test]
+fn what_is_synchronized_behind_the_answer() {
+    let place = Place::new(&several_sections(), 1);
+    let mut run = place.run(&place.offload(&["--fsync", "after"]));
+    run.endangered = run.answered.difference(&run.staying).copied().collect();
+    let answered = std::mem::replace(&mut run.answered, run.staying.clone());
+    assert_eq!((run.staying.len(), run.endangered.len()), (1, 1));
+    check("behind the answer", &run);
+
+    // At its end, the command has made it durable.
+    run.endangered.clear();
+    run.answered = answered;
+    let disk = after(&run.before, &run.operations);
+    judge_cut(&run, &disk, true, 0..SEEDS).unwrap();
+    let id = run.answered.last().unwrap().to_string();
+    let enters = |operation: &Operation| matches!(operation, Operation::Enter { entries, .. } if entries.iter().any(|(name, node)| *name == id && node.is_some()));
+    let published = run.operations.iter().position(enters).unwrap();
+    for name in run.published.values().next_back().unwrap().keys() {
+        let synchronized = |operation: &Operation| matches!(operation, Operation::Sync { name: path, began, .. } if path.ends_with(&format!("{id}/{name}")) && *began > published);
+        assert!(run.operations.iter().any(synchronized), "{name}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::settings::{FailureMode, PolicySettings};
-use lro_host::store::{Store, StoreConfig};
+use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::{
     always, default_policy, filter_with, imports, offloaded, request, sandbox, settings, structured, target,
 };
@@ -111,7 +111,7 @@ fn each_tenant_has_its_own_policy() {
     let people: Vec<_> = (0..1000).map(person).collect();
     let document = serde_json::json!({ "people": people }).to_string();
     let root = TempDir::new().unwrap();
-    let store = Store::open(StoreConfig { fsync: false, ..StoreConfig::new(root.path()) }).unwrap();
+    let store = Store::open(StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root.path()) }).unwrap();
     let open = Filter { store: Ok(store.clone()), ..filter_with(default_policy(), root.path()) };
     let closed = Filter { store: Ok(store), ..redacting(root.path()) };
     let of = |tenant: &str, filter: &Filter| {

@@ -72,7 +72,7 @@ def milliseconds(policy: Policy, records: Path) -> float:
 def swapped(plain: Path, redact: Path, root: Path) -> dict:
     """What became of calls while two policies took the place of each other, of which one replaces secrets."""
     custom = json.dumps({"fields": ["secret"]})
-    offloader = LROOffloader(output_dir=root, component=plain, custom=custom, mode="always", failure="closed", fsync=False)
+    offloader = LROOffloader(output_dir=root, component=plain, custom=custom, mode="always", failure="closed", fsync="never")
     found, is_over = [], []
 
     def call() -> None:
@@ -119,7 +119,7 @@ def looped(hostile: Path, root: Path) -> float:
 
 def is_read_back(root: Path) -> bool:
     """Whether the tools of the package count the records of an offload."""
-    offloader = LROOffloader(output_dir=root, mode="always", fsync=False, abilities=("extract-tool",))
+    offloader = LROOffloader(output_dir=root, mode="always", fsync="never", abilities=("extract-tool",))
     handle = offloader.offload_if_needed(ITEMS)["handle"]
     question = json.dumps({"handle": handle, "where": "id >= 500", "count": True})
     answer = Reader(Limits()).call(offloader._filter.store, "lro_extract", question)

@@ -21,7 +21,7 @@ use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy, Slot};
 use lro_host::sandbox::types::{Call, Reader};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
-use lro_host::store::{Store, StoreConfig};
+use lro_host::store::{Fsync, Store, StoreConfig};
 use tempfile::TempDir;
 
 /// The only tenant of most tests.
@@ -138,7 +138,7 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
 
 /// A filter with a policy, or a slot, that writes below `root`, without `fsync`.
 pub fn filter_with(policy: impl Into<Arc<Slot>>, root: &Path) -> Filter {
-    let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
+    let config = StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root) };
     let store = Ok(Store::open(config).expect("a store"));
     Filter { slot: policy.into(), store, limits: Limits::default(), failure: FailureMode::Open, documents: None }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lro_host::filter::{Filter, Outcome};
 use lro_host::policy::{Conditions, LoadError, Location, Registry, RegistrySettings, TenantPolicy};
 use lro_host::settings::FailureMode;
-use lro_host::store::{Store, StoreConfig};
+use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::{hostile_policy, sandbox};
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ fn a_store_that_fails_has_the_answer_of_the_mode() {
     let root = TempDir::new().unwrap();
     for mode in [FailureMode::Open, FailureMode::Closed, FailureMode::Truncate] {
         let directory = root.path().join(format!("{mode:?}"));
-        let tiny = StoreConfig { total_bytes_max: 10, fsync: false, ..StoreConfig::new(&directory) };
+        let tiny = StoreConfig { total_bytes_max: 10, fsync: Fsync::Never, ..StoreConfig::new(&directory) };
         let filter = Filter { failure: mode, ..strict(hostile_policy().into(), &directory) };
         check(&Filter { store: Ok(Store::open(tiny).unwrap()), ..filter.clone() }, "sign", "store", true);
         let missing = lro_host::store::StoreError::NotFound { path: directory };

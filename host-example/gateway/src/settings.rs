@@ -32,7 +32,7 @@ use lro_host::documents::{DOCUMENT_MEMORY_BYTES_DEFAULT, DOCUMENT_TIME_DEFAULT};
 pub use lro_host::policy::{Admission, BreakerSettings, Trial};
 pub use lro_host::sandbox::Limits;
 pub use lro_host::settings::*;
-use lro_host::store;
+use lro_host::store::{self, Fsync};
 use minisign_verify::PublicKey;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -76,6 +76,7 @@ const fn characters(size: Size) -> u64 {
 }
 
 /// A size, unless a limit is smaller.
+
 fn within(size: Size, limit: Option<Size>) -> Size {
     limit.filter(|limit| characters(*limit) <= characters(size)).unwrap_or(size)
 }
@@ -111,8 +112,9 @@ pub struct Config {
     pub store_left_seconds: NonZeroU64,
     /// Age in seconds at which an offload expires, at least 1. Default: 3600.
     pub ttl_seconds: NonZeroU64,
-    /// Whether publishing an offload waits for the disk. Default: true.
-    pub fsync: bool,
+    /// When a published offload is synchronized to the disk. Default: `before`.
+    #[serde(deserialize_with = "fsync")]
+    pub fsync: Fsync,
     /// What the client receives when a policy fails. Default: `open`.
     pub failure: FailureMode,
     /// Maximum size of one file of an offload, in bytes. Default: 1 GiB.
@@ -263,7 +265,7 @@ impl Default for Config {
             store_retry_ms: store::RETRY_TIME_DEFAULT.as_millis() as u64,
             store_left_seconds: at_least_one(store::LEFT_AGE_DEFAULT.as_secs()),
             ttl_seconds: at_least_one(store::TIME_TO_LIVE_DEFAULT.as_secs()),
-            fsync: true,
+            fsync: Fsync::Before,
             failure: FailureMode::Open,
             quota_file: at_least_one(store::FILE_BYTES_MAX_DEFAULT),
             quota_tenant: at_least_one(store::TENANT_BYTES_MAX_DEFAULT),
@@ -495,6 +497,17 @@ fn some_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Polic
 
 fn some_store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StorePlace>, D::Error> {
     StorePlace::deserialize(deserializer).map(Some)
+}
+
+/// Names what is possible to whoever writes `true` or `false`.
+fn fsync<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fsync, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected one of `before`, `after`, `never`")]
+    enum Named {
+        Fsync(Fsync),
+    }
+    let Named::Fsync(fsync) = Named::deserialize(deserializer)?;
+    Ok(fsync)
 }
 
 fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

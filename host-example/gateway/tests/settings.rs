@@ -17,6 +17,7 @@ use lro_gateway::settings::{
     SummaryKind, Token, Tokenizer, Trial, VARIABLES, ValueForm,
 };
 use lro_host::policy::Digest;
+use lro_host::store::Fsync;
 use tempfile::TempDir;
 
 /// A minisign public key.
@@ -45,7 +46,7 @@ fn size(amount: u64, unit: SizeUnit) -> Size {
 #[test]
 fn defaults_are_the_documented_ones() {
     let config = Config::load([("HOME".into(), "/home/somebody".into())], &[]).unwrap();
-    assert!(config.enabled && config.fsync);
+    assert!(config.enabled && config.fsync == Fsync::Before);
     assert_eq!(config.dir, PathBuf::from("/home/somebody/.cache/lro-filter"));
     assert_eq!((config.ttl_seconds.get(), config.failure), (3600, FailureMode::Open));
     let quotas = (config.quota_file.get(), config.quota_tenant.get(), config.quota_total.get());
@@ -191,7 +192,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[[sections]]\nkey = \"a\"\nschema = \"{\"", "expected a JSON Schema as JSON text"),
         ("[[sections]]\nfilename-prefix = \"a\"", "missing field `key`"),
         ("threshold = ", "`config` = `/"),
-        ("fsync = true\nthreshold = ", "line 2, column "),
+        ("fsync = \"after\"\nthreshold = ", "line 2, column "),
+        ("fsync = true", "expected one of `before`, `after`, `never`"),
         ("schema = \"drop\"", "expected one of `rewrite`, `strip`, `shape`, `block`"),
         ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
         ("[tools.x]\nask = 1", "`tools.x.ask` = `1`"),
@@ -250,7 +252,7 @@ fn bad_values_are_errors_and_all_are_told() {
         "`unit` = `\"words\"` (variable MCP_LRO_UNIT): unknown variant `words`, expected one of `bytes`",
         "`ttl-seconds` = `-5` (variable MCP_LRO_TTL_SECONDS)",
         "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable with this name",
-        "`fsync` = `` (flag --fsync)",
+        "`fsync` = `\"\"` (flag --fsync): expected one of `before`",
         "`nonsense` = `1` (flag --nonsense): there is no key with this name",
     ] {
         assert!(found.contains(expected), "no {expected} in\n{found}");
@@ -281,6 +283,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (ValueForm::List, "loading.plain-http") => "a.example,b.example:81",
         (ValueForm::List, _) => "a,/b/c",
         (_, "failure") => "closed",
+        (_, "fsync") => "after",
         (_, "mode") => "always",
         (_, "unit") => "tokens",
         (_, "ceiling-unit") => "bytes",
@@ -1196,7 +1199,7 @@ fn what_is_the_same_for_all_tenants_is_refused() {
         ("breaker = { failures = 1 }", "breaker"),
         ("config = \"a\"", "config"),
         ("dir = \"/a\"", "dir"),
-        ("fsync = true", "fsync"),
+        ("fsync = \"after\"", "fsync"),
         ("gateway = { audit = true }", "gateway"),
         ("loading = { compile-ms = 1 }", "loading"),
         ("policy-dir = \"/a\"", "policy-dir"),

@@ -19,7 +19,7 @@ use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
 use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
-use crate::store::{Digest, FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
+use crate::store::{Digest, FileRecord, Fsync, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);
@@ -471,7 +471,7 @@ impl Filter {
         plan: &Plan,
         staging: Staging,
     ) -> Result<Output, FilterError> {
-        let directory = OutputDirectory { path: staging.path(), write_back: staging.is_durable() };
+        let directory = OutputDirectory { path: staging.path(), write_back: staging.fsync() != Fsync::Never };
         let (written, cost) = policy.prepared().write_async(&self.limits, call, payload, plan, directory).await?;
         let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);

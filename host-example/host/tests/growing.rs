@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use lro_host::read::{PageContent, PageRequest, Pages};
 use lro_host::store::{
-    Growth, PARTIAL_SECTION, QuotaKind, Section, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid,
+    Fsync, Growth, PARTIAL_SECTION, QuotaKind, Section, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid,
 };
 use tempfile::TempDir;
 
 const TENANT: &str = "acme";
 
 fn open(root: &Path) -> Store {
-    Store::open(StoreConfig { fsync: false, ..StoreConfig::new(root) }).unwrap()
+    Store::open(StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root) }).unwrap()
 }
 
 fn id() -> Ulid {
@@ -95,7 +95,7 @@ fn what_grows_counts_toward_the_quotas() {
     let directory = TempDir::new().unwrap();
     let config =
         StoreConfig { file_bytes_max: 60_000, tenant_bytes_max: 100_000, ..StoreConfig::new(directory.path()) };
-    let store = Store::open(StoreConfig { fsync: false, ..config }).unwrap();
+    let store = Store::open(StoreConfig { fsync: Fsync::Never, ..config }).unwrap();
     let line = [vec![b'1'; 49_999], vec![b'\n']].concat();
     let [first, second, third] = [id(), id(), id()];
     let mut runs = store.grow(TENANT, first, "slow").unwrap();

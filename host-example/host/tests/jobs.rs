@@ -4,13 +4,15 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use lro_host::store::{JobRecord, JobState, QuotaKind, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid};
+use lro_host::store::{
+    Fsync, JobRecord, JobState, QuotaKind, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid,
+};
 use tempfile::TempDir;
 
 const TENANT: &str = "acme";
 
 fn config(root: impl Into<PathBuf>) -> StoreConfig {
-    StoreConfig { fsync: false, ..StoreConfig::new(root) }
+    StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root) }
 }
 
 fn open() -> (TempDir, Store) {

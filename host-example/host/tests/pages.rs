@@ -16,7 +16,7 @@ use lro_host::read::{
     Cursor, CursorError, CursorKey, ListCursor, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX,
     Page, PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
 };
-use lro_host::store::{Digest, FileKind, Offload, Store, StoreConfig, StoreError, Ulid};
+use lro_host::store::{Digest, FileKind, Fsync, Offload, Store, StoreConfig, StoreError, Ulid};
 use proptest::prelude::*;
 use support::{HEADER, lines_of, open, publish, publish_as, rows};
 
@@ -422,8 +422,9 @@ fn processes_on_one_root_share_the_key() {
     let (directory, store) = open();
     let root = directory.path().join("root");
     let keys: HashSet<[u8; 32]> = thread::scope(|scope| {
-        let make =
-            || Store::open(StoreConfig { fsync: false, ..StoreConfig::new(&root) }).unwrap().cursor_key().unwrap();
+        let make = || {
+            Store::open(StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(&root) }).unwrap().cursor_key().unwrap()
+        };
         let threads: Vec<_> = (0..16).map(|_| scope.spawn(make)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{
-    FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, Origin, QuotaKind, Section, Staging, Store,
+    FileKind, FileRecord, Fsync, MANIFEST_NAME, Offload, OffloadRecord, Origin, QuotaKind, Section, Staging, Store,
     StoreConfig, StoreError, TIME_TO_LIVE_MAX, Ulid, rfc3339, safe_name,
 };
 use serde_json::value::RawValue;
@@ -25,7 +25,7 @@ const CHILD_ROOT: &str = "LRO_STORE_TEST_ROOT";
 const HEADER: &str = "{\"type\":\"mcp_lro\"}\n";
 
 fn config(root: impl Into<PathBuf>) -> StoreConfig {
-    StoreConfig { fsync: false, ..StoreConfig::new(root) }
+    StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root) }
 }
 
 /// A directory in memory where there is one: these tests are about order, not about disks.

@@ -11,6 +11,7 @@ use lro_gateway::settings::{ClientProfile, Config, KnownClient, Sees, Size, Size
 use lro_gateway::{Gateway, GatewayError, Rehearsal};
 use lro_host::job;
 use lro_host::mcp::Message;
+use lro_host::store::Fsync;
 use lro_json::write::thousands;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -161,7 +162,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let mut rehearsed = config.clone();
     rehearsed.dir = directory.path().to_owned();
     rehearsed.store = None;
-    rehearsed.fsync = false;
+    rehearsed.fsync = Fsync::Never;
     let rehearsal = Rehearsal::new(&rehearsed, Some(&helper))?;
     let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
     let mut stage = Stage { rehearsal, profile: &profile, count: 0 };

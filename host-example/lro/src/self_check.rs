@@ -14,7 +14,7 @@ use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode, PolicySettings};
 use lro_host::filter::{Outcome, Request};
 use lro_host::sandbox::{Addressing, CONCURRENT_CALLS_MAX, Part, PartKind, Payload};
-use lro_host::store::{Store, StoreConfig};
+use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_transport::Isolation;
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempDir};
@@ -147,8 +147,14 @@ fn directory(store: Result<Store, lro_host::store::StoreError>) -> Check {
 /// Whether what is written reaches the disk.
 fn synced(config: &Config, store: &Store) -> Check {
     const CHECK: &str = "fsync";
-    if !config.fsync {
-        return Check::weaker(CHECK, "switched off", "a power failure may lose the last offloads: --fsync on");
+    match config.fsync {
+        Fsync::Before => {}
+        Fsync::After => {
+            return Check::weaker(CHECK, "after", "a power failure may lose the last offload: --fsync before");
+        }
+        Fsync::Never => {
+            return Check::weaker(CHECK, "never", "a power failure may lose the last offloads: --fsync before");
+        }
     }
     let begun = Instant::now();
     let written = NamedTempFile::new_in(store.root()).and_then(|mut file| {
@@ -206,7 +212,7 @@ fn offloaded(config: &Config) -> anyhow::Result<String> {
     let name =
         if policy.is_default() { "the built-in policy".to_owned() } else { format!("policy {}", policy.digest()) };
     let directory = TempDir::new().context("cannot create a temporary directory")?;
-    let store = Store::open(StoreConfig { fsync: false, ..StoreConfig::new(directory.path().join("store")) });
+    let store = Store::open(StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(directory.path().join("store")) });
     let filter = host::filter(config, policy, store)?;
     let settings = PolicySettings { mode: DecisionMode::Always, ..config.for_tool("self-check") };
     let request = Request { settings: Arc::new(settings), ..Request::new(config.gateway.tenant.clone(), "self-check") };

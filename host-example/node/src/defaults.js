@@ -13,7 +13,7 @@ export const DEFAULTS = {
     "dialect": "sections",
     "enabled": true,
     "failure": "open",
-    "fsync": true,
+    "fsync": "before",
     "headerType": "mcp_lro",
     "images": "keep",
     "imagesBytes": 8388608,

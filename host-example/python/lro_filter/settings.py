@@ -21,6 +21,8 @@ OWN = (
 )  # fmt: skip
 """Settings of this package. Components check all others."""
 
+FSYNC = ("before", "after", "never")
+
 TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
@@ -57,8 +59,8 @@ class Settings:
     """Root of the offloads. Default: `$XDG_CACHE_HOME/lro-filter`, else `~/.cache/lro-filter`."""
     ttl_seconds: int = DEFAULTS["ttl_seconds"]
     """Age at which an offload expires."""
-    fsync: bool = DEFAULTS["fsync"]
-    """Whether publishing waits for `fsync`."""
+    fsync: str = DEFAULTS["fsync"]
+    """When an offload is synchronized to the disk: `before` it is published, `after` the answer, or `never` by us."""
     failure: str = DEFAULTS["failure"]
     """What happens when a policy fails: `open` passes the result, or cuts it when it cannot be written; `truncate`;
     `closed` answers with an error."""
@@ -128,6 +130,8 @@ class Settings:
             object.__setattr__(self, "threshold", PRESETS[self.preset]["amount"])
             object.__setattr__(self, "unit", PRESETS[self.preset]["unit"])
         self._check_number("ttl_seconds", self.ttl_seconds, 1)
+        if self.fsync not in FSYNC:
+            raise SettingsError(f"fsync = {self.fsync!r}: expected one of {', '.join(FSYNC)}")
         for name in ("quota_file", "quota_tenant"):
             self._check_number(name, getattr(self, name), 0)
         for name in ("sections", "inline_keys", "abilities", "policy_keys"):

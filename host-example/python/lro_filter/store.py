@@ -7,6 +7,7 @@ carry the name of that file, so that a sweep recognizes the leftovers of a dead 
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from . import ulid
 from .errors import StoreError
 
 __all__ = ["Store", "safe_name"]
+
+log = logging.getLogger("lro_filter")
 
 TIME_TO_LIVE = ".ttl-seconds"
 """File of an offload with its own time to live, which the host writes for some tools: seconds in decimal digits."""
@@ -38,8 +41,9 @@ class Store:
         StoreError: The root cannot be created, belongs to another user, or others can write to it.
     """
 
-    def __init__(self, root: Path, tenant: str, ttl_seconds: int, fsync: bool, file_max: int, tenant_max: int):
+    def __init__(self, root: Path, tenant: str, ttl_seconds: int, fsync: str, file_max: int, tenant_max: int):
         self.tenant, self.ttl_seconds, self.fsync = tenant, ttl_seconds, fsync
+        self._behind = ThreadPoolExecutor(1, "lro-sync")
         self.file_max, self.tenant_max = file_max, tenant_max
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,15 +128,30 @@ class Store:
             names = [path / file["name"] for file in files]
             for name in names:
                 name.chmod(0o600)
-            if self.fsync:
-                with ThreadPoolExecutor(SYNCS_AT_ONCE) as threads:
-                    list(threads.map(_sync, names))
-                _sync(path)
-            path.rename(self._parent / id)
-            if self.fsync:
+            if self.fsync == "before":
+                self._synchronize(path, names)
+            published = path.rename(self._parent / id)
+            if self.fsync == "before":
                 _sync(self._parent)
+            elif self.fsync == "after":
+                self._behind.submit(self._synchronize_behind, published, [published / name.name for name in names])
         except OSError as error:
             raise StoreError(f"cannot write the offload {id}: {error.strerror or error}") from error
+
+    def _synchronize(self, path: Path, names: list[Path]) -> None:
+        with ThreadPoolExecutor(SYNCS_AT_ONCE) as threads:
+            list(threads.map(_sync, names))
+        _sync(path)
+
+    def _synchronize_behind(self, path: Path, names: list[Path]) -> None:
+        try:
+            self._synchronize(path, names)
+            _sync(self._parent)
+        except FileNotFoundError:
+            # It was removed.
+            pass
+        except OSError as error:
+            log.warning("the offload %s may be lost if the power fails: %s", path.name, error.strerror or error)
 
     def sweep(self, now: float | None = None) -> int:
         """Removes offloads expired at `now` (seconds since 1970) and those of dead processes. Returns their number."""
@@ -148,7 +167,8 @@ class Store:
         return removed
 
     def close(self) -> None:
-        """Removes the owner file and releases its lock."""
+        """Waits for what is synchronized behind answers, removes the owner file and releases its lock."""
+        self._behind.shutdown()
         (self._owners / self._owner).unlink(missing_ok=True)
         os.close(self._lock)
 

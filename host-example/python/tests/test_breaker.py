@@ -18,7 +18,7 @@ class Breaker(Case):
         self.need(HOSTILE)
 
     def offloader(self, custom, breaker, **settings):
-        settings = {"output_dir": self.root / "out", "component": HOSTILE, "failure": "closed", "fsync": False} | settings
+        settings = {"output_dir": self.root / "out", "component": HOSTILE, "failure": "closed", "fsync": "never"} | settings
         return LROOffloader(custom=custom, breaker=breaker, **settings)
 
     def answer(self, offloader):

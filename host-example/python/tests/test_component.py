@@ -25,7 +25,7 @@ class Hostile(Case):
 
     def failed(self, custom, failure="closed", **settings):
         """The error of a policy with this behaviour; it must leave no files."""
-        settings = {"limits": {"wall_time_ms": 1000}, "fsync": False} | settings
+        settings = {"limits": {"wall_time_ms": 1000}, "fsync": "never"} | settings
         offloader = LROOffloader(
             output_dir=self.root / "out", component=HOSTILE, mode="always", custom=custom, failure=failure, **settings
         )
@@ -103,7 +103,7 @@ class Hostile(Case):
 
     # The next call works, and so do others at the same time.
     def test_one_that_fails_disturbs_no_other(self):
-        good = LROOffloader(output_dir=self.root / "good", component=POLICY, fsync=False)
+        good = LROOffloader(output_dir=self.root / "good", component=POLICY, fsync="never")
         bad = LROOffloader(
             output_dir=self.root / "out", component=HOSTILE, custom="loop", mode="always", failure="closed",
             limits={"wall_time_ms": 1500},
@@ -129,7 +129,7 @@ class Hostile(Case):
 class Messages(Case):
     # A piece ends inside none of them, wherever a character begins.
     def test_a_long_text_of_long_characters_arrives_whole(self):
-        offloader = LROOffloader(output_dir=self.root / "out", component=POLICY, fsync=False)
+        offloader = LROOffloader(output_dir=self.root / "out", component=POLICY, fsync="never")
         for shift in range(4):
             text = "x" * shift + "é漢📦" * 400_000
             descriptor = offloader.offload_if_needed(text)

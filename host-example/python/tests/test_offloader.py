@@ -128,7 +128,7 @@ class Interfaces(Case):
 
     # Bad input.
     def test_wrong_settings_are_errors_that_name_the_setting(self):
-        for name, value in [("threshold", 0), ("mode", "big"), ("ttl_seconds", -1), ("treshold", 5), ("sections", "a")]:
+        for name, value in [("threshold", 0), ("mode", "big"), ("ttl_seconds", -1), ("fsync", True), ("treshold", 5), ("sections", "a")]:
             with self.assertRaisesRegex(SettingsError, name):
                 LROOffloader(component=POLICY, **{name: value})
         with mock.patch.dict(os.environ, {"MCP_LRO_THRESHOLD": "many"}):
@@ -166,7 +166,7 @@ class Interfaces(Case):
 
     # Calls in many threads do not disturb each other.
     def test_threads_share_an_offloader(self):
-        offloader, found = self.offloader(threshold=1000, fsync=False), {}
+        offloader, found = self.offloader(threshold=1000, fsync="never"), {}
 
         def work(number):
             for turn in range(6):
@@ -190,7 +190,7 @@ class Lossless(Case):
     def test_any_json_comes_back_from_descriptor_and_files(self):
         seed = int(os.environ.get("SEED", random.randrange(1 << 32)))
         chance = random.Random(seed)
-        offloader = LROOffloader(output_dir=self.root, component=POLICY, mode="always", fsync=False)
+        offloader = LROOffloader(output_dir=self.root, component=POLICY, mode="always", fsync="never")
         for turn in range(300):
             data = value(chance, 4)
             while not isinstance(data, dict | list) or not data:
@@ -233,6 +233,15 @@ class Files(Case):
         self.assertTrue(all(mode == (0o700 if path.is_dir() else 0o600) for path, mode in modes.items()), modes)
         names = {path.name for path in self.root.rglob("*") if path.is_file() and path.parent.name != ".owners"}
         self.assertEqual(names, {"results.jsonl", ".results.jsonl.index", "manifest.json"})
+
+    def test_files_are_synchronized_when_the_setting_says(self):
+        for setting, expected in [("before", 5), ("after", 5), ("never", 0)]:
+            with mock.patch("os.fsync") as fsync:
+                offloader = self.offloader(fsync=setting)
+                self.assertTrue(offloader.offload_if_needed({"results": rows(5000)})["offloaded"])
+                offloader._filter.store.close()
+            # Three files, their directory, and that of the tenant.
+            self.assertEqual(fsync.call_count, expected, setting)
 
     def test_expired_offloads_and_those_of_dead_processes_go(self):
         offloader = self.offloader(ttl_seconds=100)

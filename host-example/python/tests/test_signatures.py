@@ -53,7 +53,7 @@ class Signatures(Case):
         return self.put(name, data, SIGNER.sign(data, comment))
 
     def offloader(self, component, **options):
-        options = {"policy_keys": [OTHER.public, SIGNER.public], "tenant": "acme", "fsync": False} | options
+        options = {"policy_keys": [OTHER.public, SIGNER.public], "tenant": "acme", "fsync": "never"} | options
         return LROOffloader(output_dir=self.root / "out", component=component, **options)
 
     def check(self, path, *options):

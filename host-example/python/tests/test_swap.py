@@ -15,7 +15,7 @@ from lro_filter.component import load
 from support import HOSTILE, POLICY, REDACT, Case, rows
 
 DATA = {"items": [{"id": n, "secret": f"word {n}"} for n in range(2_000)]}
-SETTINGS = {"custom": json.dumps({"fields": ["secret"]}), "failure": "closed", "fsync": False}
+SETTINGS = {"custom": json.dumps({"fields": ["secret"]}), "failure": "closed", "fsync": "never"}
 
 
 def variant(path, number):

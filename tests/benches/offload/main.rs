@@ -27,7 +27,7 @@ use lro_host::mcp::{self, ToolResult};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::types::{self, Abilities, Call, PlannedPart, PlannedSection, SectionShape};
 use lro_host::sandbox::{Cost, Limits, Part, PartKind, Payload, Plan, Sandbox};
-use lro_host::store::{Store, StoreConfig};
+use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::synthetic;
 use shared::{alternate, median, millis, sizes};
 
@@ -105,10 +105,10 @@ fn middle_result(bench: &Bench) {
     let payload = text_payload(text);
     let request = request(settings(true));
     println!("\n200 records of 620 bytes, inspected, written and published");
-    for fsync in [false, true] {
+    for fsync in [Fsync::Never, Fsync::After, Fsync::Before] {
         let filter = bench.filter(fsync);
         let [time] = alternate(50, [&mut || assert_offloaded(&filter.apply(&request, &payload).outcome)]);
-        println!("  {:<42} {:>9.2} ms", if fsync { "with fsync" } else { "without fsync" }, millis(time));
+        println!("  {:<42} {:>9.2} ms", format!("fsync {fsync:?}").to_lowercase(), millis(time));
     }
 }
 
@@ -192,7 +192,7 @@ fn one_result(message: &Path) {
         policy: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap(),
         directory: tempfile::tempdir().unwrap(),
     };
-    let filter = bench.filter(false);
+    let filter = bench.filter(Fsync::Never);
     let request = request(settings(true));
     let message = bytes::Bytes::from(std::fs::read(message).unwrap());
     let mut times = Vec::new();
@@ -212,8 +212,8 @@ fn one_result(message: &Path) {
 }
 
 impl Bench {
-    fn filter(&self, fsync: bool) -> Filter {
-        let root = self.directory.path().join(if fsync { "store-fsync" } else { "store" });
+    fn filter(&self, fsync: Fsync) -> Filter {
+        let root = self.directory.path().join(format!("store-{fsync:?}"));
         let store = Store::open(StoreConfig { fsync, ..StoreConfig::new(root) }).unwrap();
         Filter {
             slot: self.policy.clone().into(),

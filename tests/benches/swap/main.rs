@@ -16,7 +16,7 @@ use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::policy::{CompileCache, LoadOptions, Location, Policy, Registry, RegistrySettings, Slot, TenantPolicy};
 use lro_host::sandbox::{Limits, Payload, Sandbox};
 use lro_host::settings::{FailureMode, PolicySettings};
-use lro_host::store::{Store, StoreConfig};
+use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::{always, request, sandbox, target, text};
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ fn signing() -> Request {
 }
 
 fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
-    let store = Store::open(StoreConfig { fsync: false, ..StoreConfig::new(root) }).unwrap();
+    let store = Store::open(StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(root) }).unwrap();
     Filter { slot, store: Ok(store), limits: Limits::default(), failure: FailureMode::Closed, documents: None }
 }
 

@@ -108,7 +108,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("store-retry-ms", ValueForm::Integer, "milliseconds from the first attempt of a request to the bucket on, after which it is not repeated any more; 0: it is not repeated"),
     variable("store-left-seconds", ValueForm::Integer, "seconds after which objects without a manifest, which a process that ended left in the bucket, are removed; publishing that takes half of it fails"),
     variable("ttl-seconds", ValueForm::Integer, "age in seconds at which an offload expires"),
-    variable("fsync", ValueForm::Boolean, "whether publishing an offload waits for the disk"),
+    variable("fsync", ValueForm::Text, "when an offload is synchronized to the disk: `before` it is published, so that a power failure loses nothing that was answered; `after`: at once, behind the answer; `never`: when the system does it"),
     variable("quota-file", ValueForm::Bytes, "most bytes of one file"),
     variable("quota-tenant", ValueForm::Bytes, "most bytes on the disk of all offloads and records of jobs of one tenant, whole blocks and inodes counted, or in a bucket of their objects; the oldest go first"),
     variable("quota-total", ValueForm::Bytes, "most bytes on the disk of all offloads and records of jobs, counted in the same way"),

@@ -95,7 +95,7 @@ impl Store {
             About { id, tenant: tenant.to_owned(), tool: tool.to_owned(), created, owner: Some(opened.owner.id) };
         let begin = || {
             let file = directory.create_file(FILE_NAME)?;
-            about.write(&directory, self.inner.config.fsync)?;
+            about.write(&directory, self.inner.config.synchronizes())?;
             Ok(file)
         };
         let file = begin().inspect_err(|_| {
@@ -222,7 +222,7 @@ impl Growing {
     pub fn keep(mut self) -> Result<(), StoreError> {
         self.is_kept = true;
         self.about.owner = None;
-        self.about.write(&self.directory, self.store.inner.config.fsync)
+        self.about.write(&self.directory, self.store.inner.config.synchronizes())
     }
 }
 

@@ -85,7 +85,7 @@ impl Store {
         let (mark, tenant) = (Mark::Running(self.owner()?), tenant_name(tenant));
         let bytes = bytes_on_disk(record.len() as u64, 0);
         self.make_room_for(&tenant, bytes, |ledger| ledger.add_running(&tenant, bytes))?;
-        self.jobs_directory(&tenant)?.put_with(&mark.name(id), record, self.inner.config.fsync)
+        self.jobs_directory(&tenant)?.put_with(&mark.name(id), record, self.inner.config.synchronizes())
     }
 
     /// Records that a job has ended, and removes the records of the tenant beyond `kept_max` that ended first. The record
@@ -100,7 +100,7 @@ impl Store {
         let before = directory.file(&running).map_or(0, |(_, metadata)| file_bytes(&metadata));
         let bytes = bytes_on_disk(record.len() as u64, 0);
         self.make_room_for(&name, bytes, |ledger| ledger.add_ended(&name, id, bytes, before))?;
-        directory.put_with(&Mark::Ended.name(id), record, self.inner.config.fsync)?;
+        directory.put_with(&Mark::Ended.name(id), record, self.inner.config.synchronizes())?;
         // The job has its record, whatever becomes of others.
         if let Err(error) = remove(&directory, &running).and_then(|()| make_room(&directory, kept_max)) {
             warn!(tenant, error = &error as &dyn std::error::Error, "cannot remove the record of a job");
@@ -166,7 +166,7 @@ impl Store {
                         // Its time to live begins when somebody can learn that it is lost.
                         if !has_ended {
                             let bytes = directory.read(&mark.name(id), RUNNING_BYTES_MAX)?;
-                            directory.put_with(&Mark::Lost.name(id), &bytes, self.inner.config.fsync)?;
+                            directory.put_with(&Mark::Lost.name(id), &bytes, self.inner.config.synchronizes())?;
                         }
                         remove(&directory, &mark.name(id))?;
                     }
@@ -202,7 +202,7 @@ impl Store {
         let parent = self.tenant_directory(&opened.root, tenant)?;
         match parent.create_directory(JOBS)? {
             Some(created) => {
-                if self.inner.config.fsync {
+                if self.inner.config.synchronizes() {
                     parent.sync()?;
                 }
                 Ok(created)

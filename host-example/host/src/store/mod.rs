@@ -34,6 +34,7 @@ mod ranges;
 mod reader;
 mod staging;
 mod sweep;
+mod synchronize;
 mod usage;
 mod verified;
 
@@ -69,6 +70,8 @@ pub use self::quota::QuotaKind;
 pub use self::reader::Reader;
 pub use self::staging::Staging;
 pub use self::sweep::{Removal, Sweep};
+use self::synchronize::Behind;
+pub use self::synchronize::Fsync;
 use self::usage::Ledger;
 pub use self::verified::VERIFIED_FILES_MAX;
 use self::verified::Verified;
@@ -104,9 +107,8 @@ pub struct StoreConfig {
     pub root: PathBuf,
     /// Age at which an offload expires that does not have its own time to live, measured from the time in its id.
     pub time_to_live: Duration,
-    /// Whether publishing waits until the data is on disk. Without, a power failure may lose or damage an offload.
-    /// Other processes never see partial offloads either way.
-    pub fsync: bool,
+    /// When a published offload is synchronized to the disk.
+    pub fsync: Fsync,
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
     /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`]. In a bucket, sizes of objects count, and what
@@ -161,17 +163,22 @@ impl BucketConfig {
 }
 
 impl StoreConfig {
-    /// Default settings for a root: see the constants of this module; `fsync` is on, and there is no bucket.
+    /// Default settings for a root: see the constants of this module; [`Fsync::Before`], and no bucket.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
             time_to_live: TIME_TO_LIVE_DEFAULT,
-            fsync: true,
+            fsync: Fsync::Before,
             file_bytes_max: FILE_BYTES_MAX_DEFAULT,
             tenant_bytes_max: TENANT_BYTES_MAX_DEFAULT,
             total_bytes_max: TOTAL_BYTES_MAX_DEFAULT,
             bucket: None,
         }
+    }
+
+    /// Whether names and small records wait for the disk.
+    fn synchronizes(&self) -> bool {
+        self.fsync != Fsync::Never
     }
 }
 
@@ -195,6 +202,7 @@ struct Inner {
     verified: Arc<Verified>,
     /// Set on first use, if there is one.
     bucket: OnceLock<Arc<Bucket>>,
+    behind: Behind,
 }
 
 /// The opened root.
@@ -205,8 +213,8 @@ struct OpenRoot {
 }
 
 impl OpenRoot {
-    fn open(root: &Path, fsync: bool) -> Result<Self, StoreError> {
-        let root = Directory::private(root, fsync)?;
+    fn open(root: &Path, durable: bool) -> Result<Self, StoreError> {
+        let root = Directory::private(root, durable)?;
         root.remove_stale_temporaries()?;
         let owner = Owner::create(&root)?;
         Ok(Self { root, owner })
@@ -255,7 +263,7 @@ impl Store {
     /// # Errors
     /// As for [`Store::open`].
     pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
-        let opened = OpenRoot::open(&config.root, config.fsync)?;
+        let opened = OpenRoot::open(&config.root, config.synchronizes())?;
         config.root.clone_from(&opened.root.path);
         let store = Self::new(config, Some(opened));
         store.bucket()?;
@@ -278,7 +286,7 @@ impl Store {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
         let (path, opened) = (config.root.clone(), RwLock::new(opened.map(Arc::new)));
         let (ledger, verified, bucket) = (Mutex::default(), Arc::default(), OnceLock::new());
-        let inner = Arc::new(Inner { config, path, opened, ledger, verified, bucket });
+        let inner = Arc::new(Inner { config, path, opened, ledger, verified, bucket, behind: Behind::default() });
         Self { inner }
     }
 
@@ -467,7 +475,7 @@ impl Store {
         if let Some(opened) = current.as_ref().filter(|opened| opened.root.is_at_its_path()) {
             return Ok(Arc::clone(opened));
         }
-        let opened = Arc::new(OpenRoot::open(&self.inner.path, self.inner.config.fsync)?);
+        let opened = Arc::new(OpenRoot::open(&self.inner.path, self.inner.config.synchronizes())?);
         let before = current.replace(Arc::clone(&opened));
         drop(current);
         let root = self.inner.path.display();
@@ -490,7 +498,7 @@ impl Store {
         }
         match root.create_directory(name)? {
             Some(created) => {
-                if self.inner.config.fsync {
+                if self.inner.config.synchronizes() {
                     root.sync()?;
                 }
                 Ok(created)

@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use lro_contract::manifest::{MANIFEST_VERSION, Manifest, is_file_name};
@@ -16,15 +13,13 @@ use super::bucket::{Publication, Quotas};
 use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
+use super::synchronize::{Published, synchronize};
 use super::{
-    FileDigest, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, OpenRoot, QuotaKind,
-    Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
+    FileDigest, FileKind, FileRecord, Fsync, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, OpenRoot,
+    QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
 };
 use crate::digest;
 use crate::faults::fail_point;
-
-/// Number of files synced in parallel: a journal commits them together.
-const SYNCS_AT_ONCE: usize = 4;
 
 /// A private directory that a policy writes an offload to. It is removed when dropped, unless it was published.
 #[derive(Debug)]
@@ -63,8 +58,8 @@ impl Staging {
         self.id
     }
 
-    /// Whether publishing waits until the files are on disk.
-    pub fn is_durable(&self) -> bool {
+    /// When its files are synchronized to the disk.
+    pub fn fsync(&self) -> Fsync {
         self.store.inner.config.fsync
     }
 
@@ -136,7 +131,7 @@ impl Staging {
         let additions = self.additions(record)?;
         self.write(&record.files, &additions)?;
         self.upload(record, &additions)?;
-        self.rename()
+        self.rename(&record.files, &additions)
     }
 
     /// Keeps the files of an offload that lies in a bucket as a copy.
@@ -156,7 +151,7 @@ impl Staging {
             }
         }
         self.write(&record.files, &additions)?;
-        self.rename()
+        self.rename(&record.files, &additions)
     }
 
     /// Checks the files and completes `record`. Returns what the store adds.
@@ -258,7 +253,7 @@ impl Staging {
         Ok(Addition { name: MANIFEST_NAME.to_owned(), bytes: text })
     }
 
-    /// Makes room, writes what the store adds, and syncs all files and their directory entries.
+    /// Makes room, writes what the store adds, and synchronizes all files and their directory entries, if that comes before.
     fn write(&self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
         let added = additions.iter().map(|addition| bytes_on_disk(addition.bytes.len() as u64, 0));
         let needed = added.fold(self.directory.bytes_on_disk()?, u64::saturating_add);
@@ -268,45 +263,37 @@ impl Staging {
             let mut file = self.directory.create_file(name)?;
             file.write_all(bytes).map_err(failed("write", self.path().join(name)))?;
         }
-        if self.is_durable() {
-            let listed = files.iter().map(|file| file.name.as_str());
-            self.sync(&listed.chain(additions.iter().map(|addition| addition.name.as_str())).collect::<Vec<_>>())?;
+        if self.fsync() == Fsync::Before {
+            synchronize(&self.directory, &names_of(files, additions).collect::<Vec<_>>())?;
         }
         Ok(())
     }
 
-    /// Gives the directory its final name, and syncs that.
-    fn rename(&mut self) -> Result<(), StoreError> {
+    /// Gives the directory its final name, and synchronizes that, or everything behind the answer.
+    fn rename(&mut self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
         let name = self.id.to_string();
         fail_point!("store::publish", failed("rename", self.path()));
         self.parent.rename(&staging_name(self.opened.owner.id, self.id), &name)?;
         self.is_named = true;
         fail_point!("store::published", failed("synchronize", &self.parent.path));
-        if self.is_durable() {
-            self.parent.sync()?;
+        match self.fsync() {
+            Fsync::Before => self.parent.sync()?,
+            Fsync::After => {
+                let names = names_of(files, additions).map(str::to_owned).collect();
+                self.store.inner.behind.add(Published { directory: self.parent.path.join(&name), names });
+            }
+            Fsync::Never => {}
         }
         self.store.inner.ledger.lock().settle(&tenant_name(&self.tenant), self.id, true);
         self.is_published = true;
         Ok(())
     }
+}
 
-    /// Syncs these files and their directory entries to disk.
-    fn sync(&self, names: &[&str]) -> Result<(), StoreError> {
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.directory.sync_file(name)?;
-            }
-            Ok(())
-        };
-        thread::scope(|scope| {
-            // Without this thread, the others do its work.
-            let start = |_| thread::Builder::new().name("lro-sync".into()).spawn_scoped(scope, work).ok();
-            let threads: Vec<_> = (1..SYNCS_AT_ONCE.min(names.len())).filter_map(start).collect();
-            let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            work().and_then(|()| self.directory.sync()).and(results.collect())
-        })
-    }
+/// The names of all files.
+fn names_of<'a>(files: &'a [FileRecord], additions: &'a [Addition]) -> impl Iterator<Item = &'a str> {
+    let listed = files.iter().map(|file| file.name.as_str());
+    listed.chain(additions.iter().map(|addition| addition.name.as_str()))
 }
 
 impl Drop for Staging {
@@ -319,7 +306,7 @@ impl Drop for Staging {
         // If this sync fails too, a sweep removes it.
         if self.is_named
             && let Ok(removing) = self.store.detach(&self.parent, self.id)
-            && (!self.is_durable() || self.parent.sync().is_ok())
+            && (self.fsync() == Fsync::Never || self.parent.sync().is_ok())
         {
             self.store.delete(&removing, &self.tenant, self.id, 0);
         }

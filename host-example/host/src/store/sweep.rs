@@ -263,7 +263,7 @@ impl Store {
     /// Syncs the renames of [`Store::detach`] to disk, so that after a power failure no readable offload lacks a
     /// deleted file.
     pub(super) fn sync_detached(&self, parent: &Directory) -> Result<(), StoreError> {
-        if self.inner.config.fsync { parent.sync() } else { Ok(()) }
+        if self.inner.config.synchronizes() { parent.sync() } else { Ok(()) }
     }
 
     /// Deletes a directory with its content, without following links. Returns whether it existed and was deleted.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::SystemTime;
 
-use lro_host::store::{FileKind, FileRecord, Offload, OffloadRecord, Origin, Store, StoreConfig, Ulid, rfc3339};
+use lro_host::store::{FileKind, FileRecord, Fsync, Offload, OffloadRecord, Origin, Store, StoreConfig, Ulid, rfc3339};
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 
@@ -12,7 +12,8 @@ pub(crate) const HEADER: &str = "{\"type\":\"mcp_lro\"}\n";
 
 pub(crate) fn open() -> (TempDir, Store) {
     let directory = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
-    let store = Store::open(StoreConfig { fsync: false, ..StoreConfig::new(directory.path().join("root")) }).unwrap();
+    let store =
+        Store::open(StoreConfig { fsync: Fsync::Never, ..StoreConfig::new(directory.path().join("root")) }).unwrap();
     (directory, store)
 }
 
