@@ -76,7 +76,6 @@ const fn characters(size: Size) -> u64 {
 }
 
 /// A size, unless a limit is smaller.
-
 fn within(size: Size, limit: Option<Size>) -> Size {
     limit.filter(|limit| characters(*limit) <= characters(size)).unwrap_or(size)
 }
