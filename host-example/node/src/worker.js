@@ -7,13 +7,15 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { called, pieces } from "./component.js";
 import { serve } from "./jobs.js";
+import { received } from "./pieces.js";
 
 const { url, modules, limits } = workerData;
 const { instantiate } = await import(url);
 
-function answered({ name, args, path }) {
+function answered({ name, args, pieces: result, path }) {
     const wrote = () => parentPort.postMessage({ wrote: true });
-    const { answer, files, digested } = called({ instantiate, modules }, limits, name, args, wrote);
+    const given = result === undefined ? args : args.toSpliced(1, 0, received(result));
+    const { answer, files, digested } = called({ instantiate, modules }, limits, name, given, wrote);
     if (answer?.outcome !== "offload") {
         return answer;
     }
