@@ -118,15 +118,15 @@ function message({ Message }, bytes) {
     return made;
 }
 
-/** The pieces of a file of an answer, `{ name, bytes }`. */
+/** The pieces of a file of an answer, `{ name, bytes }`. Who takes one may release it. */
 export function* pieces(files, { name, bytes }) {
     for (let at = 0n; at < bytes; ) {
         const piece = files.readFile(name, at, PIECE_BYTES);
         if (!piece?.length) {
             throw new CallError(`wrote \`${name}\`, which cannot be read`, true);
         }
-        yield piece;
         at += BigInt(piece.length);
+        yield piece;
     }
 }
 

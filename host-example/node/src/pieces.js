@@ -3,7 +3,10 @@
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
 
 /** Most bytes of a piece. */
-const PIECE_BYTES = 256 * 1024;
+const PIECE_BYTES = 512 * 1024;
+
+/** Most bytes of UTF-8 for a unit of UTF-16. */
+const UNIT_BYTES_MAX = 3;
 
 const ENCODER = new TextEncoder();
 
@@ -23,7 +26,7 @@ export function send({ port, count }, text) {
     };
     for (let at = 0; at < text.length; ) {
         // Not from the pool that others have a part in.
-        const piece = Buffer.allocUnsafeSlow(PIECE_BYTES);
+        const piece = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, UNIT_BYTES_MAX * (text.length - at)));
         const { read, written } = ENCODER.encodeInto(text.slice(at), piece);
         post(piece.subarray(0, written), [piece.buffer]);
         at += read;

@@ -56,6 +56,8 @@ function write(path, pieces, digestFrom) {
             for (let at = 0; at < piece.length; ) {
                 at += writeSync(file, piece, at);
             }
+            // Frees its memory: left to the garbage collector, the pieces make it run twice as often.
+            piece.buffer.transfer(0);
         }
     } finally {
         closeSync(file);
