@@ -8,16 +8,11 @@ import { join } from "node:path";
 
 import { transpile } from "@bytecodealliance/jco";
 
-/** What is changed in the output of jco for a policy. */
-const CHANGES = [
-    // Only asynchronous functions need this module, and the edge cannot compile it at run time.
-    [
-        "const _conditionalSuspending3I32ToVoidModule = new WebAssembly.Module(",
-        "const _conditionalSuspending3I32ToVoidModule = () => new WebAssembly.Module(",
-    ],
-    // Each call asks the environment many times whether to tell of itself.
-    ["if (!globalThis?.process?.env?.JCO_DEBUG) { return; }", "return;"],
-];
+/** In the output of jco: a module that only asynchronous functions need, and that the edge cannot compile at run time. */
+const SUSPENDING = "const _conditionalSuspending3I32ToVoidModule = ";
+
+/** In the output of jco: what each step tells the console if the environment asks for it, and puts together even if not. */
+const LOG = "_debugLog(";
 
 /** An operand of an instruction, in bytes as Latin-1. */
 const OPERAND = "[\\x80-\\xff]*[\\x00-\\x7f]";
@@ -49,13 +44,8 @@ export async function transpiled(component, folder, name = "policy") {
     };
     const { files } = await transpile(component, options);
     if (name === "policy") {
-        files["policy.js"] = CHANGES.reduce(changed, new TextDecoder().decode(files["policy.js"]));
-        const cores = Object.entries(files).filter(([file]) => file.endsWith(".wasm"));
-        const copied = cores.map(([file, bytes]) => [file, copying(bytes)]);
-        if (copied.every(([file, bytes]) => bytes.equals(files[file]))) {
-            throw unknown();
-        }
-        Object.assign(files, Object.fromEntries(copied));
+        files["policy.js"] = changed(new TextDecoder().decode(files["policy.js"]));
+        Object.assign(files, copyingCores(files));
     }
     await mkdir(folder, { recursive: true });
     for (const file of await readdir(folder)) {
@@ -69,11 +59,22 @@ export async function transpiled(component, folder, name = "policy") {
     }
 }
 
-function changed(code, [before, after]) {
-    if (code.split(before).length !== 2) {
+/** The module that jco made for a policy, without what no policy needs. */
+function changed(code) {
+    if (code.split(SUSPENDING).length !== 2) {
         throw unknown();
     }
-    return code.replace(before, () => after);
+    return code.replace(SUSPENDING, `${SUSPENDING}() => `).replaceAll(LOG, `false && ${LOG}`);
+}
+
+/** The core modules among files, of which some copy lists of bytes. */
+function copyingCores(files) {
+    const cores = Object.entries(files).filter(([file]) => file.endsWith(".wasm"));
+    const copied = cores.map(([file, bytes]) => [file, copying(bytes)]);
+    if (copied.every(([file, bytes]) => bytes.equals(files[file]))) {
+        throw unknown();
+    }
+    return Object.fromEntries(copied);
 }
 
 function unknown() {
