@@ -1,4 +1,4 @@
-/** A text that one thread gives to another as UTF-8, piece by piece: the other one works on the first while the next is encoded. */
+/** A text that one thread gives to another as UTF-8. The other one works on the first pieces of a large text while the next are encoded. */
 
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
 
@@ -10,36 +10,47 @@ const UNIT_BYTES_MAX = 3;
 
 const ENCODER = new TextEncoder();
 
-/** The two ends for a text: `own` sends its pieces, and `other` is moved to the thread that receives them. */
-export function ends() {
+/** Gives a thread a job with a text, of which it has the member `text`, for `received`. */
+export function post(worker, job, text) {
+    if (UNIT_BYTES_MAX * text.length <= PIECE_BYTES) {
+        const whole = ENCODER.encode(text);
+        worker.postMessage({ ...job, text: whole }, [whole.buffer]);
+        return;
+    }
     const { port1, port2 } = new MessageChannel();
     const count = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-    return { own: { port: port1, count }, other: { port: port2, count } };
-}
-
-/** Sends a text. */
-export function send({ port, count }, text) {
-    const post = (piece, transfer) => {
-        port.postMessage(piece, transfer);
+    worker.postMessage({ ...job, text: { port: port2, count } }, [port2]);
+    const send = (piece, transfer) => {
+        port1.postMessage(piece, transfer);
         Atomics.add(count, 0, 1);
         Atomics.notify(count, 0);
     };
-    for (let at = 0; at < text.length; ) {
-        // Not from the pool that others have a part in.
-        const piece = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, UNIT_BYTES_MAX * (text.length - at)));
-        const { read, written } = ENCODER.encodeInto(text.slice(at), piece);
-        post(piece.subarray(0, written), [piece.buffer]);
-        at += read;
+    for (const piece of encoded(text)) {
+        send(piece, [piece.buffer]);
     }
-    post(null);
-    port.close();
+    send(null);
+    port1.close();
 }
 
-/** The pieces that are received, each when it is there: the thread waits for it. */
-export function* received({ port, count }) {
+function* encoded(text) {
+    for (let at = 0; at < text.length; ) {
+        // Not from the pool that others have a part in.
+        const piece = Buffer.allocUnsafeSlow(PIECE_BYTES);
+        const { read, written } = ENCODER.encodeInto(text.slice(at), piece);
+        at += read;
+        yield piece.subarray(0, written);
+    }
+}
+
+/** The bytes of the text of a job, whole or in pieces; the thread waits for each. */
+export function received(text) {
+    return text instanceof Uint8Array ? text : taken(text);
+}
+
+function* taken({ port, count }) {
     try {
-        for (let taken = 0; ; taken += 1) {
-            Atomics.wait(count, 0, taken);
+        for (let number = 0; ; number += 1) {
+            Atomics.wait(count, 0, number);
             const { message: piece } = receiveMessageOnPort(port);
             if (piece === null) {
                 return;

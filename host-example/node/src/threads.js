@@ -3,7 +3,7 @@
 import { Worker } from "node:worker_threads";
 
 import { CallError } from "./error.js";
-import { ends, send } from "./pieces.js";
+import { post } from "./pieces.js";
 
 /** JavaScript memory of a thread, besides linear memory and the result. */
 const HEAP_MB = 256;
@@ -32,7 +32,7 @@ export class Threads {
     }
 
     /**
-     * The answer to a job, with `text` in `job.pieces` if it is given. Throws a `CallError` when it does not end well, and a
+     * The answer to a job, which gets `text` if there is one. Throws a `CallError` when it does not end well, and a
      * `TypeError` when the job is invalid.
      */
     async run(data, job, wallTimeMs, text) {
@@ -128,9 +128,7 @@ function conversation(worker, job, wallTimeMs, text) {
         if (text === undefined) {
             worker.postMessage(job);
         } else {
-            const { own, other } = ends();
-            worker.postMessage({ ...job, pieces: other }, [other.port]);
-            send(own, text);
+            post(worker, job, text);
         }
     });
 }

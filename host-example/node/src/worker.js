@@ -12,9 +12,9 @@ import { received } from "./pieces.js";
 const { url, modules, limits } = workerData;
 const { instantiate } = await import(url);
 
-function answered({ name, args, pieces: result, path }) {
+function answered({ name, args, text, path }) {
     const wrote = () => parentPort.postMessage({ wrote: true });
-    const given = result === undefined ? args : args.toSpliced(1, 0, received(result));
+    const given = text === undefined ? args : args.toSpliced(1, 0, received(text));
     const { answer, files, digested } = called({ instantiate, modules }, limits, name, given, wrote);
     if (answer?.outcome !== "offload") {
         return answer;
