@@ -24,7 +24,7 @@ import { counted } from "./count.js";
 import { LIMITS, QUESTION_LIMITS } from "./limits.js";
 
 /** The worker's own modules, those that are made here, and those it has from the package for Node. */
-const OWN = ["worker", "stores", "memory", "bucket", "object", "room", "mcp", "directories", "limits"].map((name) => `${name}.js`);
+const OWN = ["worker", "filtered", "stores", "memory", "bucket", "object", "room", "mcp", "directories", "limits"].map((name) => `${name}.js`);
 const MADE = ["policy", "modules", "reader", "reader-modules", "sdk"].map((name) => `${name}.js`);
 const OF_NODE = ["bytes", "component", "defaults", "descriptor", "error", "limits", "questions", "settings", "ulid"]
     .map((name) => `${name}.js`);

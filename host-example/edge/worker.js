@@ -11,12 +11,13 @@
  */
 
 import { joined } from "../node/src/bytes.js";
-import { called, pieces } from "../node/src/component.js";
+import { called } from "../node/src/component.js";
 import { CallError } from "../node/src/error.js";
 import { DEFAULT_TENANT, requestOf, settingsJson } from "../node/src/settings.js";
 import { ulid } from "../node/src/ulid.js";
 import { modules } from "./component/modules.js";
 import { instantiate } from "./component/policy.js";
+import { filtered } from "./filtered.js";
 import { LIMITS } from "./limits.js";
 import { answer } from "./mcp.js";
 import { boundsOf } from "./room.js";
@@ -168,13 +169,12 @@ async function body(request, bytesMax) {
 async function decided(request, result, store) {
     let reply;
     try {
-        const { answer, files } = called(POLICY, LIMITS, "filter", [request, result]);
-        if (answer.outcome === "offload") {
-            const kept = answer.files.map((file) => ({ name: file.name, bytes: joined([...pieces(files, file)]) }));
-            await published(store, request, kept);
-            return linked(answer.toolResult, request, kept);
+        const found = await filtered(POLICY, LIMITS, request, result);
+        reply = found.reply;
+        if (reply.outcome === "offload") {
+            await published(store, request, found.files);
+            return linked(reply.toolResult, request, found.files);
         }
-        reply = answer;
     } catch (error) {
         if (error instanceof TypeError) {
             throw error;

@@ -2,11 +2,12 @@
 //
 // POST / with `{ request, result }` answers `{ outcome, reply, files }`; PUT / with a result, then GET / filters it.
 
-import { joined } from "../../host-example/node/src/bytes.js";
-import { called, pieces } from "../../host-example/node/src/component.js";
 import { modules } from "../../host-example/edge/component/modules.js";
 import { instantiate } from "../../host-example/edge/component/policy.js";
+import { filtered } from "../../host-example/edge/filtered.js";
 import { LIMITS } from "../../host-example/edge/limits.js";
+
+const POLICY = { instantiate, modules };
 
 let kept;
 
@@ -17,24 +18,17 @@ export default {
                 kept = [JSON.parse(http.headers.get("request")), new Uint8Array(await http.arrayBuffer())];
                 return new Response("");
             case "GET":
-                return new Response(filtered(...kept).answer.outcome);
+                return new Response((await filtered(POLICY, LIMITS, ...kept)).reply.outcome);
             default: {
                 const { request, result } = await http.json();
-                return Response.json(await described(filtered(request, new TextEncoder().encode(result))));
+                return Response.json(await described(await filtered(POLICY, LIMITS, request, new TextEncoder().encode(result))));
             }
         }
     },
 };
 
-/** The answer, and the files in memory. */
-function filtered(request, result) {
-    const { answer, files } = called({ instantiate, modules }, LIMITS, "filter", [request, result]);
-    return { answer, files: answer.files.map((file) => [file.name, joined([...pieces(files, file)])]) };
-}
-
-async function described({ answer, files }) {
-    const digests = files.map(async ([name, bytes]) => [name, { bytes: bytes.length, sha256: await sha256(bytes) }]);
-    const { outcome, toolResult: reply = null } = answer;
+async function described({ reply: { outcome, toolResult: reply = null }, files }) {
+    const digests = files.map(async ({ name, bytes }) => [name, { bytes: bytes.length, sha256: await sha256(bytes) }]);
     return { outcome, reply, files: Object.fromEntries(await Promise.all(digests)) };
 }
 

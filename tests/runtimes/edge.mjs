@@ -20,6 +20,7 @@ const COMPONENT = "host-example/edge/component";
 /** The worker and its imports, without the component. */
 const MODULES = [
     "tests/runtimes/edge-worker.mjs",
+    "host-example/edge/filtered.js",
     "host-example/edge/limits.js",
     ...["bytes", "component", "defaults", "error", "limits"].map((name) => `host-example/node/src/${name}.js`),
 ];

@@ -108,8 +108,7 @@ async function isReadBack() {
 
 async function filtered(request, result) {
     rmSync(path, { recursive: true, force: true });
-    const encoded = new TextEncoder().encode(result);
-    const { outcome, toolResult } = await policy.filter(request, encoded, path);
+    const { outcome, toolResult } = await policy.filter(request, result, path);
     const names = existsSync(path) ? readdirSync(path) : [];
     const files = names.map((name) => {
         const bytes = readFileSync(join(path, name));
@@ -121,6 +120,6 @@ async function filtered(request, result) {
 async function timed(request, result) {
     rmSync(path, { recursive: true, force: true });
     const start = performance.now();
-    await policy.filter(request, new TextEncoder().encode(result), path);
+    await policy.filter(request, result, path);
     return performance.now() - start;
 }

@@ -36,7 +36,8 @@ const OF_MESSAGES = ["filter", "filterUndigested", "failed", "truncate"];
  * Calls the function `name` of the interface `filter`; returns its answer, `files`, which `pieces` reads, and `digested`, which completes
  * the offload of `filterUndigested` with the digests of its files.
  *
- * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is its UTF-8. `wrote` is called when the policy is asked to write.
+ * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is its UTF-8, whole
+ * or in pieces. `wrote` is called when the policy is asked to write.
  *
  * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` when the call does not end well.
  */
@@ -107,22 +108,25 @@ export function answered({ instantiate, modules }, limits, name, args, imports) 
     }
 }
 
-/** A message with these bytes: in one piece, which is held as it is. */
+/** A message with these bytes, whole or in pieces. One that comes whole is held as it is. */
 function message({ Message }, bytes) {
-    const made = new Message(BigInt(bytes.length));
-    made.append(bytes);
+    const isWhole = bytes instanceof Uint8Array;
+    const made = new Message(BigInt(isWhole ? bytes.length : 0));
+    for (const piece of isWhole ? [bytes] : bytes) {
+        made.append(piece);
+    }
     return made;
 }
 
-/** The pieces of a file of an answer, `{ name, bytes }`. */
+/** The pieces of a file of an answer, `{ name, bytes }`. Who takes one may release it. */
 export function* pieces(files, { name, bytes }) {
     for (let at = 0n; at < bytes; ) {
         const piece = files.readFile(name, at, PIECE_BYTES);
         if (!piece?.length) {
             throw new CallError(`wrote \`${name}\`, which cannot be read`, true);
         }
-        yield piece;
         at += BigInt(piece.length);
+        yield piece;
     }
 }
 

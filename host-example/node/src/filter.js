@@ -17,8 +17,6 @@ import { ulid } from "./ulid.js";
 
 const THREADS_MAX = 2;
 
-const ENCODER = new TextEncoder();
-
 /** Filters tool results by a policy. `index.d.ts` documents the options. */
 export class Filter {
     #settings;
@@ -170,7 +168,7 @@ export class Filter {
         const request = { ...call, id, shownPath, abilities, settings: this.#settings };
         let failure;
         try {
-            const reply = await policy.filter(request, ENCODER.encode(text), store.staging(call.tenant, id));
+            const reply = await policy.filter(request, text, store.staging(call.tenant, id));
             if (reply.outcome === "offload") {
                 await store.publish(call.tenant, id, reply.files);
                 sweep(store);
@@ -185,7 +183,7 @@ export class Filter {
         await store.discard(call.tenant, id);
         const [why, wrote] = [reason(failure), failure.wrote ?? true];
         try {
-            return await policy.failed(request, ENCODER.encode(text), why, wrote);
+            return await policy.failed(request, text, why, wrote);
         } catch {
             // Such as a result for which there is no memory, so that no part of it can be shown.
             const passes = this.#failure === "open" && !wrote;

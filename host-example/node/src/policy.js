@@ -134,8 +134,7 @@ export class Policy {
     }
 
     /**
-     * The `reply` of `wit/adapter/filter.wit` to a result, whose JSON is moved to the thread as UTF-8. The files of an
-     * offload are in the new directory `path`.
+     * The `reply` of `wit/adapter/filter.wit` to a result, as JSON. The files of an offload are in the new directory `path`.
      *
      * Throws a `CallError` when the call does not end well, or the policy is parked, and a `TypeError` when settings or result are
      * invalid. What is the fault of the policy counts.
@@ -143,7 +142,8 @@ export class Policy {
     async filter(request, result, path) {
         const isTrial = this.#breaker.admit();
         try {
-            const reply = await this.#call({ name: "filterUndigested", args: [request, result], path }, this.#limits.wallTimeMs);
+            const job = { name: "filterUndigested", args: [request], path };
+            const reply = await this.#call(job, this.#limits.wallTimeMs, result);
             if (reply.failure === undefined) {
                 this.#breaker.succeeded(isTrial);
             } else if (reply.failure.falseAnswer) {
@@ -160,11 +160,11 @@ export class Policy {
 
     /** The reply to a result that could not be filtered. Throws as `filter` does. */
     async failed(request, result, reason, wrote) {
-        return this.#call({ name: "failed", args: [request, result, reason, wrote] }, this.#patience());
+        return this.#call({ name: "failed", args: [request, reason, wrote] }, this.#patience(), result);
     }
 
-    async #call(job, wallTimeMs) {
-        return this.#threads.run(await this.#loaded, job, [job.args[1].buffer], wallTimeMs);
+    async #call(job, wallTimeMs, result) {
+        return this.#threads.run(await this.#loaded, job, wallTimeMs, result);
     }
 
     /** Milliseconds for what the policy does not do. */
@@ -182,7 +182,7 @@ export class Policy {
         accept(loaded.claims);
         try {
             const check = { name: "check", args: ["{}"] };
-            await this.#threads.run(loaded, check, [], this.#patience());
+            await this.#threads.run(loaded, check, this.#patience());
         } catch (error) {
             throw new Error(`the policy in ${folder} ${error.message}`);
         }

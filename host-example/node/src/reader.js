@@ -37,7 +37,7 @@ export class Reader extends Questions {
         this.#loaded ??= load(FOLDER, this.#limits, { name: "reader", holding: 0 });
         const loaded = { ...(await this.#loaded), limits: this.#limits };
         const directories = offloads.map(({ handle, path }) => [handle, path]);
-        const { ok, err } = await this.#threads.run(loaded, { name, args, directories }, [], this.#limits.wallTimeMs);
+        const { ok, err } = await this.#threads.run(loaded, { name, args, directories }, this.#limits.wallTimeMs);
         if (err !== undefined) {
             throw new ReadError(err.code, err.message);
         }

@@ -3,6 +3,7 @@
 import { Worker } from "node:worker_threads";
 
 import { CallError } from "./error.js";
+import { post } from "./pieces.js";
 
 /** JavaScript memory of a thread, besides linear memory and the result. */
 const HEAP_MB = 256;
@@ -31,16 +32,16 @@ export class Threads {
     }
 
     /**
-     * The answer to a job, whose `transfer` is moved to the thread. Throws a `CallError` when it does not end well, and a
+     * The answer to a job, which gets `text` if there is one. Throws a `CallError` when it does not end well, and a
      * `TypeError` when the job is invalid.
      */
-    async run(data, job, transfer, wallTimeMs) {
+    async run(data, job, wallTimeMs, text) {
         const worker = await this.#acquire(data);
         this.#running.add(worker);
         worker.ref();
         let isAlive = true;
         try {
-            return await conversation(worker, job, transfer, wallTimeMs);
+            return await conversation(worker, job, wallTimeMs, text);
         } catch (error) {
             isAlive = error.isThreadAlive;
             throw error;
@@ -93,7 +94,7 @@ export class Threads {
 }
 
 /** Gives a thread its job and waits for the answer, within the time limit. */
-function conversation(worker, job, transfer, wallTimeMs) {
+function conversation(worker, job, wallTimeMs, text) {
     return new Promise((resolve, reject) => {
         let wrote = false;
         const settle = (end) => {
@@ -122,9 +123,13 @@ function conversation(worker, job, transfer, wallTimeMs) {
                 fail(raised(error), true);
             }
         };
-        worker.postMessage(job, transfer);
         worker.on("message", receive).on("error", die).on("exit", die);
         const timer = setTimeout(expire, wallTimeMs);
+        if (text === undefined) {
+            worker.postMessage(job);
+        } else {
+            post(worker, job, text);
+        }
     });
 }
 

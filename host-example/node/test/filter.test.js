@@ -28,6 +28,16 @@ test("a text that repeats the structured content is written once, and both are r
     assert.equal(reply.content.length, 1);
 });
 
+test("a large result arrives byte for byte, wherever it is cut on its way", async (t) => {
+    const filter = filterFor(t);
+    for (const before of ["", "x", "xx", "xxx"]) {
+        const text = before + "aé€😀".repeat(100_000);
+        const reply = await filter.apply(CALL, textResult(text));
+        const { files } = JSON.parse(reply.content[0].text);
+        assert.equal(readFileSync(Object.values(files)[0], "utf8"), text);
+    }
+});
+
 test("an offloaded reply has no cursor to follow: it is in a file", async (t) => {
     const filter = filterFor(t);
     const reply = await filter.apply(CALL, { ...recordsResult(2000), nextCursor: "the-next-page" });

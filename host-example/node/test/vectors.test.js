@@ -32,7 +32,7 @@ function filesOf(path) {
 async function compare(policy, vector, { settings, outcome, reply, files }) {
     const path = join(freshPath(), "offload");
     const request = { ...REQUEST, settings: JSON.stringify(settings) };
-    const found = await policy.filter(request, new TextEncoder().encode(vector.result), path);
+    const found = await policy.filter(request, vector.result, path);
     assert.deepEqual([found.outcome, found.toolResult ?? null], [outcome, reply], JSON.stringify(settings));
     assert.deepEqual(filesOf(path), files, JSON.stringify(settings));
 }
@@ -66,7 +66,7 @@ test("a policy frozen at 0.1.0 runs unchanged", async (t) => {
     const policy = policyFor(t, transpiled(fileURLToPath(new URL("../frozen/policy-0.1.0.wasm", VECTORS))));
     const records = Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}` }));
     const structured = JSON.stringify({ records });
-    const result = new TextEncoder().encode(`{"content":[],"structuredContent":${structured}}`);
+    const result = `{"content":[],"structuredContent":${structured}}`;
     const path = join(freshPath(), "offload");
     const reply = await policy.filter({ ...REQUEST, settings: "{}" }, result, path);
     assert.equal(reply.outcome, "offload");
