@@ -62,6 +62,7 @@ mod support;
 mod tasks;
 mod tenants;
 mod tls;
+mod traces;
 mod translated;
 mod transparent;
 mod unseen;
