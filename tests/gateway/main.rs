@@ -13,6 +13,7 @@ mod clients;
 mod collect;
 mod compiled;
 mod crowd;
+mod deployment;
 mod documents;
 mod downloads;
 mod faults;
