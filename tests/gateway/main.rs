@@ -46,6 +46,7 @@ mod real;
 mod registries;
 mod replicas;
 mod replies;
+mod requests;
 mod resources;
 mod savings;
 mod schemas;
