@@ -243,13 +243,13 @@ fn the_context_is_all_that_a_server_gets_besides_the_message() {
             r#"{{ "jsonrpc":"2.0", "id" : 1.0e0,"method":"tools/call","params":{{"_meta":{{"x":[1.0,1e2] ,{context}"y":"\u00e9"}},"name":"n","arguments":{{"a":1.00, "a":2}}}} }}"#
         )
     };
-    let given = line(&format!(r#""traceparent":"{}","#, traceparent("01")));
+    let given = line(&format!(r#""tracestate":"a=1 , b=2","traceparent":"{}","#, traceparent("01")));
     let got = |variables: &Environment, given: &str| {
         let _ = std::fs::remove_file(&written);
         let mut gate = Gate::start(&[], &server, &new_mark(), variables);
         gate.send_bytes(format!("{given}\n").as_bytes());
         wait_until("the line", || std::fs::read_to_string(&written).is_ok_and(|text| text.ends_with('\n')));
-        drop(gate);
+        assert!(gate.end().success());
         std::fs::read_to_string(&written).unwrap().trim_end_matches('\n').to_owned()
     };
     // Without a collector, not a byte is changed.
@@ -267,6 +267,12 @@ fn the_context_is_all_that_a_server_gets_besides_the_message() {
         (55, given),
         "{begun}"
     );
+    // What is too long for a trace is no part of it, and goes to the server.
+    let long = format!("a={}", "x".repeat(2_000));
+    let given = line(&format!(r#""traceparent":"{}","tracestate":"{long}","#, traceparent("01")));
+    assert!(got(&collector.variables(), &given).contains(&long));
+    wait_until("spans", || collector.spans().iter().filter(|span| span.parent == PARENT).count() == 2);
+    assert!(!collector.has(&long[..1_000]));
     // What the client does not record, nobody records.
     let unsampled = line(&format!(r#""traceparent":"{}","#, traceparent("00")));
     let collector = Collector::start();

@@ -125,14 +125,18 @@ pub(crate) fn decided(span: &Span, verdict: &str, offload: Option<Ulid>) {
     }
 }
 
-/// The request with the context of a span in its metadata; unchanged without one.
+/// The request with a span as the parent in its metadata; unchanged without a context. What else the metadata says of a trace
+/// holds for the span, too.
 pub(crate) fn with_context(message: Message, span: &Span) -> Message {
     if span.is_disabled() {
         return message;
     }
     let mut fields = HashMap::new();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&span.context(), &mut fields));
-    with_fields(message, |name| fields.get(name).cloned())
+    match fields.get(PARENT) {
+        Some(parent) => with_field(message, PARENT, parent),
+        None => message,
+    }
 }
 
 /// The request with the context of its headers in its metadata, unless that has one.
@@ -142,10 +146,13 @@ pub(crate) fn with_headers(message: Message, headers: &HeaderMap) -> Message {
         return message;
     }
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    match context_of(field).span().span_context().is_valid() {
-        true => with_fields(message, field),
-        false => message,
+    if !context_of(field).span().span_context().is_valid() {
+        return message;
     }
+    [PARENT, STATE].into_iter().fold(message, |message, name| match field(name) {
+        Some(text) => with_field(message, name, &text),
+        None => message,
+    })
 }
 
 /// The context in the metadata of a request as headers.
@@ -160,20 +167,13 @@ pub(crate) fn headers(message: &Message) -> HeaderMap {
     headers
 }
 
-fn with_fields(message: Message, field: impl Fn(&str) -> Option<String>) -> Message {
-    [PARENT, STATE].into_iter().fold(message, |message, name| match field(name).filter(|text| !text.is_empty()) {
-        Some(text) => with_field(message, name, &serde_json::Value::from(text).to_string()),
-        None => message,
-    })
-}
-
-fn with_field(message: Message, name: &str, json: &str) -> Message {
-    let path = ["params", "_meta", name];
+fn with_field(message: Message, name: &str, text: &str) -> Message {
+    let (path, json) = (["params", "_meta", name], serde_json::Value::from(text).to_string());
     if message.value(&path).is_some() {
         return Message::read(message.with_bytes(&path, json.as_bytes()));
     }
     match message.value(&["params"]) {
-        Some(params) => Message::read(message.with_bytes(&["params"], &mcp::with_metadata(&params, name, json))),
+        Some(params) => Message::read(message.with_bytes(&["params"], &mcp::with_metadata(&params, name, &json))),
         None => message,
     }
 }
