@@ -261,7 +261,7 @@ def container(program, platform, output):
         copy(CERTIFICATES, root / "etc/ssl/certs/ca-certificates.crt")
     copy(HERE / "Dockerfile", context / "Dockerfile")
     layer = tarred(root, folders={"data": NOBODY, "tmp": 0})
-    packed = zipped(layer)
+    kind, packed = compressed(layer)
     configuration = {
         "created": TIME,
         "architecture": platform.container,
@@ -284,7 +284,7 @@ def container(program, platform, output):
         blobs[sha256(content)] = content
         return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": sha256(content), "size": len(content)}
 
-    described = blob("config.v1+json", encoded(configuration)), blob("layer.v1.tar+gzip", packed)
+    described = blob("config.v1+json", encoded(configuration)), blob(kind, packed)
     media = "application/vnd.oci.image.manifest.v1+json"
     manifest = {"schemaVersion": 2, "mediaType": media, "config": described[0], "layers": [described[1]]}
     tag = f"{NAME}:{VERSION}"
@@ -368,6 +368,14 @@ def tarred(folder, folders=()):
             member.mode = 0o755 if owner else 0o1777
             tar.addfile(member)
     return buffer.getvalue()
+
+
+def compressed(layer):
+    """A layer of an image, and its kind. By zstd it is a quarter smaller than by gzip. Docker from 23 on, and others since 2020, read both."""
+    if not shutil.which("zstd"):
+        return "layer.v1.tar+gzip", zipped(layer)
+    command = ["zstd", "--quiet", "--stdout", "-3" if LEVEL == 1 else "-19"]
+    return "layer.v1.tar+zstd", subprocess.run(command, input=layer, stdout=subprocess.PIPE, check=True).stdout
 
 
 def zipped(content, level=None):

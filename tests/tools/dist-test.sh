@@ -102,12 +102,13 @@ for blob in "$work"/image/blobs/sha256/*; do
     [ "$(sha256sum < "$blob" | cut -d ' ' -f 1)" = "$(basename "$blob")" ] || fail "image: $blob has other bytes"
 done
 layer=$("$node" -p 'JSON.parse(fs.readFileSync(process.argv[1]))[0].Layers[0]' "$work/image/manifest.json")
-tar -xzf "$work/image/$layer" -C "$work/image-root"
+tar -xf "$work/image/$layer" -C "$work/image-root"
 if [ "$(id -u)" -ne 0 ]; then
     say image "not tried: to run it; only root changes the root"
 elif case $archive in *-musl.tar.gz) false ;; esac; then
     say image "not tried: to run it; this program needs a C library"
 else
+    [ "$(wc -c < "$image")" -le 60000000 ] || fail "the image has more than 60 MB"
     # Nothing but the program, as nobody: the folder of the data has that owner.
     use image env -i HOME=/data MCP_LRO_DIR=/data/offloads chroot --userspec=65532:65532 "$work/image-root" /usr/bin/lro
     say image "a root with the program alone, without rights; $(du -m "$image" | cut -f 1) MiB"

@@ -42,6 +42,9 @@ case $step in
         for manifest in host-example/node host-example/edge guest/javascript; do
             replace "$manifest/package.json" '^    "version": ' "    \"version\": \"$version\","
         done
+        for manifest in compose.yaml kubernetes.yaml; do
+            sed -i "s/lro-filter:[0-9][^ }]*/lro-filter:$version/" "host-example/dist/$manifest"
+        done
         replace CHANGELOG.md '^## Unreleased$' "## Unreleased
 
 ## $version - $(date -u +%Y-%m-%d)"

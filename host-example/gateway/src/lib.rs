@@ -23,6 +23,7 @@ mod session;
 pub mod settings;
 mod tenants;
 mod tokenizer;
+mod trace;
 mod translate;
 mod upstream;
 

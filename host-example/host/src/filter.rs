@@ -10,8 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use lro_contract::manifest::{check_origins, with_integrity};
 use serde_json::value::RawValue;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use self::convert::check_plan;
+use crate::SPANS;
 use crate::documents::Documents;
 use crate::faults::{caught, caught_while};
 use crate::job::{self, INLINE_BYTES, Job};
@@ -415,9 +418,11 @@ impl Filter {
         payload: &mut Arc<Payload>,
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
+        let span = tracing::info_span!(target: SPANS, "policy", "lro.policy" = %policy.digest(), "error.type" = Empty, "otel.status_code" = Empty);
         let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
-        let inspected = unless_panic(async { Ok(inspecting.await?) }).await;
-        let (verdict, cost) = inspected.map_err(|error| (false, error))?;
+        let inspected = unless_panic(async { Ok(inspecting.await?) }).instrument(span.clone()).await;
+        let (verdict, cost) = inspected.map_err(|error| (false, noted(&span, error)))?;
+        drop(span);
         decision.inspect = Some(cost);
         decision.outcome = match verdict {
             Verdict::Pass => Outcome::Pass,
@@ -425,8 +430,10 @@ impl Filter {
             Verdict::Reject(advice) => Outcome::Reject(advice),
             Verdict::Offload(plan) => {
                 job::pause().await;
+                let span = tracing::info_span!(target: SPANS, "write", "lro.handle" = %id, "error.type" = Empty, "otel.status_code" = Empty);
                 let offloading = self.offload_with_documents(policy, request, call, id, payload, &plan);
-                let (offloaded, cost) = unless_panic(offloading).await.map_err(|error| (true, error))?;
+                let offloaded = unless_panic(offloading).instrument(span.clone()).await;
+                let (offloaded, cost) = offloaded.map_err(|error| (true, noted(&span, error)))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))
             }
@@ -531,6 +538,13 @@ impl Filter {
 /// Runs a step of a call, and turns a panic into an error.
 async fn unless_panic<T>(step: impl Future<Output = Result<T, FilterError>>) -> Result<T, FilterError> {
     caught_while(step).await.unwrap_or_else(|panic| Err(FilterError::Panic(panic)))
+}
+
+/// The error, after its kind is in the span of its step.
+fn noted(span: &Span, error: FilterError) -> FilterError {
+    span.record("error.type", error.kind());
+    span.record("otel.status_code", "error");
+    error
 }
 
 /// Reports the result of a call to the breaker. Failures that are not the policy's fault do not count.

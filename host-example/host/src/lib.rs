@@ -71,6 +71,10 @@ pub mod sandbox;
 pub mod store;
 mod units;
 
+/// The target of the `tracing` spans of calls: `policy` and `write` here, more in a gateway. They are of the level `info`, and say
+/// nothing of arguments and results. Nothing is done for them while no subscriber takes them.
+pub const SPANS: &str = "lro_spans";
+
 pub use job::Job;
 pub use lro_contract::settings;
 

@@ -41,6 +41,7 @@ mod signals;
 mod sql;
 mod status;
 mod table;
+mod traces;
 mod truncate;
 mod welcome;
 
@@ -51,10 +52,11 @@ use exit::Exit;
 use flags::{ColorChoice, LogFormat, SettingFlags};
 use lro_gateway::settings::Config;
 use output::Terminal;
+use traces::Traces;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt};
 
 const ABOUT: &str = "Keeps large tool results out of a model's context.
 
@@ -138,9 +140,19 @@ fn main() -> ExitCode {
         Err(error) => return hook::refused(&error).unwrap_or_else(|| collect::explained(error).exit()).into(),
     };
     let terminal = Terminal::new(arguments.color, arguments.log_format);
-    log(&arguments, &terminal);
-    let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
+    let exit = traced(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
     exit.into()
+}
+
+/// Runs the command, whose spans go to a collector if the environment names one.
+fn traced(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let traces = match &arguments.command {
+        Command::Gateway(_) | Command::Serve(_) => Traces::of_environment(),
+        _ => Ok(None),
+    };
+    log(arguments, terminal, traces.as_ref().ok().and_then(Option::as_ref));
+    let _flushed_at_exit = traces?;
+    run(arguments, terminal)
 }
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
@@ -209,8 +221,8 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     }
 }
 
-/// Sets up logging.
-fn log(arguments: &Arguments, terminal: &Terminal) {
+/// Sets up logging, and spans if they are wanted.
+fn log(arguments: &Arguments, terminal: &Terminal, traces: Option<&Traces>) {
     let default = match &arguments.command {
         Command::Gateway(_) => {
             Targets::new().with_default(LevelFilter::WARN).with_target(lro_gateway::ADMIN_LOG, LevelFilter::INFO)
@@ -226,10 +238,13 @@ fn log(arguments: &Arguments, terminal: &Terminal) {
         _ => Targets::new().with_default(LevelFilter::ERROR),
     };
     let filter = arguments.log.clone().unwrap_or(default);
-    let (logger, format) = (tracing_subscriber::registry().with(filter), fmt::layer().with_writer(std::io::stderr));
-    let format = format.with_target(false);
-    match arguments.log_format {
-        LogFormat::Text => logger.with(format.with_ansi(terminal.colors())).init(),
-        LogFormat::Json => logger.with(format.json().flatten_event(true)).init(),
-    }
+    let format = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match arguments.log_format {
+        LogFormat::Text => format.with_ansi(terminal.colors()).boxed(),
+        LogFormat::Json => format.json().flatten_event(true).boxed(),
+    };
+    // A span would stand before each line of its call.
+    let lines = lines.with_filter(filter.with_target(lro_host::SPANS, LevelFilter::OFF)).boxed();
+    let layers = [Some(lines), traces.map(Traces::layer)].into_iter().flatten().collect::<Vec<_>>();
+    tracing_subscriber::registry().with(layers).init();
 }

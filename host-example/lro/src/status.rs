@@ -1,6 +1,7 @@
 //! `lro status`: shows the gateways running on this machine, and what they have done on the last days.
 
 use std::io::{self, IsTerminal};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,6 +14,7 @@ use lro_gateway::settings::Config;
 use lro_gateway::status::{Status, live};
 use lro_gateway::{Snapshot, ToolDay, parts};
 use lro_host::store::Store;
+use reqwest::Client;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -29,11 +31,15 @@ const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Moves the cursor to the upper left corner and clears the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
+/// How long the gateway may take to say whether it works.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
 const EXAMPLES: &str = "Examples:
   lro status
   lro status --watch
   lro status --json | jq .totals.tokens_saved
-  lro status --days 7                tokens saved on each of the last days, by tool";
+  lro status --days 7                tokens saved on each of the last days, by tool
+  lro status --health                whether the gateway at gateway.metrics-listen works";
 
 /// Show the gateways that use this offload directory (--dir), and their statistics
 #[derive(Args)]
@@ -48,6 +54,10 @@ pub(crate) struct Arguments {
     /// Show what was done with the results of each tool on this many days, today included, by gateways and hooks; days are those of UTC
     #[arg(long, value_name = "DAYS", conflicts_with = "watch", value_parser = value_parser!(u32).range(1..))]
     days: Option<u32>,
+    /// Ask the gateway at gateway.metrics-listen whether it works, and exit with 1 if it does not: for containers, which have no
+    /// other program for that
+    #[arg(long, conflicts_with_all = ["json", "watch", "days"])]
+    health: bool,
 }
 
 /// The output of `--json`.
@@ -120,7 +130,30 @@ struct Row {
     server: String,
 }
 
+/// Asks the gateway of this configuration on this machine.
+fn health(config: &Config) -> anyhow::Result<Exit> {
+    let mut address =
+        config.gateway.metrics_listen.context("there is no address to ask: set gateway.metrics-listen")?;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    // Fails if one is already installed, which is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asked = runtime.block_on(async {
+        let client = Client::builder().no_proxy().timeout(HEALTH_TIMEOUT).build()?;
+        let response = client.get(format!("http://{address}/healthz")).send().await?;
+        anyhow::Ok((response.status(), response.text().await?))
+    });
+    let (status, text) = asked.with_context(|| format!("no gateway answers at {address} (gateway.metrics-listen)"))?;
+    output::text(&text)?;
+    Ok(if status.is_success() { Exit::Success } else { Exit::Error })
+}
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+    if arguments.health {
+        return health(config);
+    }
     let store = Store::open_unswept(parts::store_config(config))?;
     if let Some(days) = arguments.days {
         let history = History::of(&store, days)?;

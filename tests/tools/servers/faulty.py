@@ -361,7 +361,8 @@ def serve_http():
             length = self.headers.get("Content-Length")
             body = self.rfile.read(int(length)) if length is not None else self.read_chunks()
             message = json.loads(body)
-            self.note({"method": message.get("method"), "id": message.get("id"), "bytes": len(body)})
+            meta = (message.get("params") or {}).get("_meta")
+            self.note({"method": message.get("method"), "id": message.get("id"), "bytes": len(body), "meta": meta})
             if protected and self.headers.get("Authorization") not in tokens:
                 challenge = 'Bearer resource_metadata="http://example.org/metadata"'
                 return self.reply(b"unauthorized", 401, "text/plain", [("WWW-Authenticate", challenge)])

@@ -8,6 +8,7 @@ use lro_host::mcp::{
     self, FILE_URI, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation, Kind, Message,
     Params, RequestedOutputs, method,
 };
+use tracing::Span;
 
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
@@ -21,6 +22,7 @@ use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, 
 use crate::files::FILES_TOOL;
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
+use crate::trace;
 
 impl Session {
     /// Decides what becomes of a message from the client.
@@ -100,10 +102,12 @@ impl Session {
             true => job::parts::with_parts(job::with_progress(message, &id, &mut call), &id, &mut call),
             false => message,
         };
-        let own = if refers && self.rules.enabled() {
-            Some(OwnCall::arguments(self, &id, &call, &message))
-        } else {
-            reuse::cached(self, &call).map(|cached| OwnCall::reused(self, &id, &call, cached, &message))
+        let refers = refers && self.rules.enabled();
+        let cached = if refers { None } else { reuse::cached(self, &call) };
+        let message = if cached.is_none() { call.traced(&id, message) } else { message };
+        let own = match cached {
+            None => refers.then(|| OwnCall::arguments(self, &id, &call, &message)),
+            Some(cached) => Some(OwnCall::reused(self, &id, &call, cached, &message)),
         };
         if own.is_none()
             && let Some(collecting) = self.collecting(&id, &call, &message)
@@ -178,7 +182,20 @@ impl Session {
             RequestKind::Handshake => task::is_declared(message),
             _ => self.state().knows_tasks,
         };
-        Call { modern: revision.is_some(), knows_tasks, downloads, progress, ..Call::new(kind, client, usage) }
+        let span = match &kind {
+            RequestKind::Tool(tool) => self.span_of_call(message, &tool.name, revision),
+            _ => Span::none(),
+        };
+        Call { modern: revision.is_some(), knows_tasks, downloads, progress, span, ..Call::new(kind, client, usage) }
+    }
+
+    fn span_of_call(&self, message: &Message, tool: &str, revision: Option<&str>) -> Span {
+        if !trace::is_on() {
+            return Span::none();
+        }
+        let agreed = || self.state().revision.clone();
+        let revision = revision.map(str::to_owned).or_else(agreed);
+        trace::of_call(&self.owner, message, tool, revision.as_deref())
     }
 
     /// Whether the client declares, in this request or in its handshake, that it downloads files.

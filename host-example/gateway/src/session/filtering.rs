@@ -10,6 +10,7 @@ use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
+use tracing::Instrument as _;
 
 use crate::metrics::{Observation, tokens, verdict_name};
 use crate::operations::trail;
@@ -19,6 +20,7 @@ use crate::session::{
 };
 use crate::settings::{DecisionMode, DescriptorLevel, ImageMode, PolicySettings, SchemaStrategy, Sees};
 use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
+use crate::trace;
 
 impl Session {
     /// Filters a response with a tool result, and returns its replacement.
@@ -124,7 +126,7 @@ impl Session {
     pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Outcome>) {
         let (reply, decision) = self.decided_reply(result, call).await;
         if let (Some(decision), RequestKind::Tool(tool)) = (&decision, &call.kind) {
-            self.observe(tool, result, &reply, decision);
+            self.observe(call, tool, result, &reply, decision);
         }
         (reply, decision.map(|decision| decision.outcome))
     }
@@ -294,7 +296,8 @@ impl Session {
         };
         let (mut tools, mut bytes, mut answered) = (tools.clone(), u64::MAX, None);
         for _ in 0..=ceiling::SHORTER_MAX {
-            let answer = tools.answer(&self.owner.tenant, offload, &asked.question).await;
+            let answering = tools.answer(&self.owner.tenant, offload, &asked.question);
+            let answer = answering.instrument(trace::of_query(ask::ARGUMENT)).await;
             let message = reply(answer.as_deref().map_err(String::as_str));
             let excess = self.excess(&message, &self.reader(call));
             let (Some(excess), Ok(answer)) = (excess, answer) else {
@@ -403,9 +406,10 @@ impl Session {
         result.pass()
     }
 
-    fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
+    fn observe(&self, call: &Call, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
         let observation = Observation::of(tool, &self.owner.tenant, result, reply, decision);
         let offload = offload_of(&decision.outcome);
+        trace::decided(&call.span, observation.verdict, offload);
         trail::decided(&observation, self.owner.session.as_deref(), decision.policy, offload);
         self.rules.metrics.observe(&observation);
     }

@@ -91,6 +91,8 @@ struct SessionState {
     /// Whether the handshake says that the client knows tasks.
     knows_tasks: bool,
     initialized: Option<Bytes>,
+    /// The revision that the handshake agreed on, for spans.
+    revision: Option<String>,
     /// Calls of the tool for jobs that wait and whose clients asked for progress.
     waiting: HashMap<Id, WaitingCall>,
     watched: Watched,
@@ -126,6 +128,7 @@ impl Session {
             handshake: None,
             knows_tasks: false,
             initialized: None,
+            revision: None,
             waiting: HashMap::new(),
             watched: Watched::default(),
             send: None,

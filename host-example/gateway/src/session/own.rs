@@ -9,6 +9,7 @@ use lro_host::mcp::{
     self, EXTRACT_TOOL, INTERNAL_ERROR, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, RequestedOutputs, Tools,
 };
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument as _, Span};
 
 use super::ceiling::{Reader, SHORTER_MAX};
 use super::intercept::{InterceptError, Interception};
@@ -22,6 +23,7 @@ use crate::session::{Call, FromClient, SendOwn, Session, arguments, description,
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
+use crate::trace;
 
 /// Error for an answer that exceeds the limit of its client or preset.
 pub(crate) const ANSWER_TOO_LARGE: &str =
@@ -41,6 +43,7 @@ pub(crate) struct OwnCall {
     client: Arc<ClientProfile>,
     modern: bool,
     outputs: Option<Arc<RequestedOutputs>>,
+    span: Span,
     kind: OwnCallKind,
 }
 
@@ -150,7 +153,8 @@ impl OwnCall {
 
     fn new(session: &Arc<Session>, id: &Id, call: &Call, kind: OwnCallKind) -> Self {
         let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
-        Self { session, id: id.clone(), client, modern: call.modern, outputs: call.outputs.clone(), kind }
+        let (outputs, span) = (call.outputs.clone(), call.span.clone());
+        Self { session, id: id.clone(), client, modern: call.modern, outputs, span, kind }
     }
 
     /// Does what need not wait for a thread. Returns the job that the call waits for before it runs, and until when.
@@ -178,6 +182,10 @@ impl OwnCall {
 
     /// Runs the call. It reads files, so poll it on a thread that may block. `send` is for requests of the gateway itself.
     pub(crate) async fn run(&self, send: &SendOwn) -> FromClient {
+        self.decided(send).instrument(self.span.clone()).await
+    }
+
+    async fn decided(&self, send: &SendOwn) -> FromClient {
         let start = Instant::now();
         let (name, answer) = match (&self.kind, self.session.rules.tools.as_ref()) {
             (OwnCallKind::Arguments(message), _) => return self.replace_references(message),
@@ -191,7 +199,9 @@ impl OwnCall {
                     Err(failure) => return FromClient::Answer(failure.response(&self.id)),
                 }
             }
-            (OwnCallKind::Tool(tool, _), Some(tools)) => (*tool, self.read_back(tools).await),
+            (OwnCallKind::Tool(tool, _), Some(tools)) => {
+                (*tool, self.read_back(tools).instrument(trace::of_query(tool)).await)
+            }
             (OwnCallKind::Watch(watch), _) => return watch.run(&self.session, &self.id, self.modern),
             (OwnCallKind::Job { arguments, .. }, _) => {
                 self.session.end_waiting(&self.id);
@@ -217,6 +227,9 @@ impl OwnCall {
             }
         };
         self.session.rules.metrics.own_call(name, start.elapsed());
+        if !self.span.is_disabled() {
+            trace::answered(&self.span, &Message::read(answer.clone()));
+        }
         if !self.session.is_too_large(&answer, &self.reader()) {
             return FromClient::Answer(self.shaped(answer));
         }
@@ -311,6 +324,7 @@ impl OwnCall {
 
     /// The outcome of a call that was refused for this reason.
     pub(crate) fn refused(&self, reason: &str) -> FromClient {
+        trace::failed_tool(&self.span);
         let error = match &self.kind {
             OwnCallKind::Tool(..) | OwnCallKind::Job { .. } => {
                 self.session.end_waiting(&self.id);
@@ -338,6 +352,7 @@ impl OwnCall {
     fn reuse_reply(&self, call: &Call, cached: &CachedReply, message: &Bytes) -> FromClient {
         match reuse::answer(&self.session, &self.id, call, cached) {
             Some(answer) => {
+                trace::decided(&self.span, "reused", Some(cached.offload));
                 self.session.take(&self.id);
                 FromClient::Answer(answer)
             }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message, RequestedOutputs};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tracing::Span;
 
 use super::Session;
 use super::ask::Asked;
@@ -21,6 +22,7 @@ use crate::settings::ClientProfile;
 use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
+use crate::trace;
 
 /// A pending request.
 #[derive(Clone, Debug)]
@@ -71,6 +73,10 @@ pub(crate) struct Call {
     /// The collection of its pages, or what a job goes on with. The server has other requests of the gateway then, and not
     /// this one.
     pub(super) collect: Option<Arc<CollectState>>,
+    /// The span of the call, if it is one of a tool. It ends with the last copy of the call.
+    pub(super) span: Span,
+    /// The span of the call while the server has it.
+    pub(super) upstream: Span,
 }
 
 /// A token for parts of a result.
@@ -111,6 +117,8 @@ impl Call {
             growing: None,
             parts_token: None,
             collect: None,
+            span: Span::none(),
+            upstream: Span::none(),
         }
     }
 
@@ -127,6 +135,19 @@ impl Call {
             // A copy, as the message may be a part of a larger buffer.
             self.message = Some(Bytes::copy_from_slice(message));
         }
+    }
+
+    /// The message for the server, which gets the context of the call's spans.
+    pub(super) fn traced(&mut self, id: &Id, message: Message) -> Message {
+        let RequestKind::Tool(tool) = &self.kind else { return message };
+        self.upstream = trace::of_upstream(&self.span, id, &tool.name);
+        trace::with_context(message, &self.upstream)
+    }
+
+    /// Notes how the server has answered.
+    pub(super) fn answered(&mut self, answer: &Message) {
+        trace::answered(&self.span, answer);
+        trace::answered(&std::mem::replace(&mut self.upstream, Span::none()), answer);
     }
 
     /// Its job, if the session sees to the job's end: a collection of pages does so itself.
@@ -299,6 +320,7 @@ impl Session {
     /// Fails a pending call as a tool error of the gateway.
     pub(crate) fn refuse(&self, id: &Id, reason: &str) -> Option<Bytes> {
         let call = self.take(id)?;
+        trace::failed_tool(&call.span);
         Some(call.shaped(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern))))
     }
 
@@ -385,6 +407,8 @@ impl Session {
             RequestKind::Discovery => METHOD_NOT_FOUND,
             _ => INTERNAL_ERROR,
         };
+        trace::ended_with(&call.span, code);
+        trace::ended_with(&call.upstream, code);
         Some(Failure { error: mcp::error_response(Some(&id), code, reason), id })
     }
 }

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session, arguments};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::{CachedReply, CallKey};
+use crate::trace;
 
 /// Maximum size of a cached reply, in bytes: larger than a descriptor at any level.
 const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -116,8 +117,10 @@ fn canonical_arguments(params: &[u8]) -> Option<String> {
     if let Some(metadata) = params.get("_meta") {
         let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(metadata.get()).ok()?;
         // Any other metadata may change the result.
-        let is_about_the_call =
-            |key: &String| key == "progressToken" || key == MODEL_KEY || key.starts_with("io.modelcontextprotocol/");
+        let is_about_the_call = |key: &String| {
+            ["progressToken", MODEL_KEY, trace::PARENT, trace::STATE].contains(&key.as_str())
+                || key.starts_with("io.modelcontextprotocol/")
+        };
         if !metadata.keys().all(is_about_the_call) {
             return None;
         }

@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use lro_host::job::Job;
 use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
+use tracing::Instrument as _;
 
 use super::Session;
 use super::decision::{Failure, Filtering, FromServer, Refused, ServerDecision, batch_of};
 use super::job::{self, task};
 use super::pending::{Call, RequestKind, ToolCall};
 use crate::tenants::tasks::TaskCall;
+use crate::trace;
 
 impl Session {
     /// Decides what becomes of a message from the server.
@@ -168,7 +170,12 @@ impl Session {
         }
         let message = self.bounded_input(message);
         // Clients may still read an unexpected response as the result of a call.
-        let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        let mut call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        call.answered(&message);
+        if matches!(call.kind, RequestKind::Handshake) && trace::is_on() {
+            let revision = message.value(&["result", "protocolVersion"]);
+            self.state().revision = revision.and_then(|revision| serde_json::from_slice(&revision).ok());
+        }
         if let RequestKind::Resource(uri) = &call.kind
             && !mcp::looks_like_tool_result(&message)
         {
@@ -229,8 +236,9 @@ impl Session {
 
     pub(super) fn tool_result(self: &Arc<Self>, message: Message, call: Call) -> Filtering {
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
-        let job = Job::new(async move { FromServer::Pass(session.filter(message, &call).await) });
-        Filtering { message: bytes, job, is_answered: false }
+        let span = call.span.clone();
+        let filtered = async move { FromServer::Pass(session.filter(message, &call).await) };
+        Filtering { message: bytes, job: Job::new(filtered.instrument(span)), is_answered: false }
     }
 
     fn task_result(

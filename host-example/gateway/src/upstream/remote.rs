@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, encoded};
 use crate::session::{ErrorPage, Session};
+use crate::trace;
 use crate::translate::{Steps, Translator};
 use crate::upstream::content::{self, BodyKind, Content, ContentError, HeaderError};
 use crate::upstream::link::Receive;
@@ -317,7 +318,7 @@ impl<R: Receive + 'static> Inner<R> {
             Some(method::INITIALIZE) => request.headers(self.own_headers(&self.state())),
             _ => self.with_session(request),
         };
-        let request = request.headers(self.standard_headers(message));
+        let request = request.headers(self.standard_headers(message)).headers(trace::headers(message));
         let request = request.header(CONTENT_TYPE, "application/json");
         let request = request.header(ACCEPT, "application/json, text/event-stream").body(message.bytes().clone());
         request.send().await.map_err(|error| ExchangeError::Unreachable(Endpoint::explain(&error)))

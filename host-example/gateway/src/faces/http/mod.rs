@@ -48,6 +48,7 @@ use crate::listener::guard::{self, Guard, Refusal};
 use crate::listener::shares::{ActiveTenants, Holder, RequestPermit, Shares, removed};
 use crate::listener::tls::{Certificate, TlsError};
 use crate::tenants::rules::Rules;
+use crate::trace;
 use crate::upstream::Upstream;
 
 /// How often the gateway checks for idle sessions and removed tenants.
@@ -291,7 +292,7 @@ impl HttpFace {
         let (message, permit) = match parts.method {
             Method::POST => {
                 let (message, permit) = self.message(&holder, permit, &parts, body).await?;
-                (Some(message), permit)
+                (Some(trace::with_headers(message, &parts.headers)), permit)
             }
             _ => (None, permit),
         };

@@ -40,6 +40,7 @@ use crate::listener::guard::{self, Refusal, json};
 use crate::listener::shares::Holder;
 use crate::session::{FromClient, Session, SessionOwner, is_of_outputs_revision};
 use crate::tenants::rules::Rules;
+use crate::trace;
 use crate::upstream::content::{self, Chunks, Content};
 use crate::upstream::{Endpoint, Upstream};
 
@@ -219,6 +220,9 @@ impl Proxy {
             (Decided::Now(FromClient::Nothing), _) => return Ok(empty(StatusCode::ACCEPTED)),
             (Decided::Streaming(response), _) => return Ok(response),
         };
+        if trace::is_on() {
+            headers.extend(trace::headers(&Message::read(message.clone())));
+        }
         if session.rules.config.input_limit.is_some() {
             session.set_send(Arc::clone(&send));
         }

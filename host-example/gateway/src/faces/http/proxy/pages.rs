@@ -14,6 +14,7 @@ use super::Proxy;
 use crate::headers::{METHOD, NAME, encoded};
 use crate::listener::body;
 use crate::session::{SendOwn, Session};
+use crate::trace;
 use crate::upstream::content;
 use crate::upstream::{Endpoint, retry};
 
@@ -48,6 +49,7 @@ async fn exchange(
 ) {
     let read_message = Message::read(message.clone());
     name_request(&mut headers, &read_message);
+    headers.extend(trace::headers(&read_message));
     let id = read_message.id().filter(|_| read_message.kind() == Kind::Request);
     let request = endpoint.client().post(endpoint.url()).headers(headers).body(message);
     let answered = async {
