@@ -153,8 +153,7 @@ fn compiled(program: &str, variables: &[String]) -> Result<Filter<Data>, Extract
     no_modules(program)?;
     let own = parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
     let ours: Vec<_> = functions::functions().map(|(name, arguments, _)| (name, arguments.len())).collect();
-    let is_used =
-        |name: &str, arguments: usize| is_available(name) && !ours.iter().any(|own| *own == (name, arguments));
+    let is_used = |name: &str, arguments: usize| is_available(name) && !ours.contains(&(name, arguments));
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(own);
     let definitions = definitions.filter(|definition| is_used(definition.name, definition.args.len()));
     let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
