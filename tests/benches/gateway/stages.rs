@@ -47,6 +47,12 @@ struct Way {
     copied: [f64; 2],
 }
 
+impl Way {
+    fn whole(&self) -> f64 {
+        self.stages.iter().map(|(_, time)| time).sum()
+    }
+}
+
 /// Measures both sizes.
 pub(crate) fn measure() {
     let ways = SIZES.map(|(records, calls)| way(records, calls));
@@ -165,7 +171,7 @@ fn table(ways: &[Way]) -> String {
         let times: Vec<String> = ways.iter().map(|way| time(way.stages[stage].1)).collect();
         writeln!(table, "| {name} | {} |", times.join(" | ")).unwrap();
     }
-    let wholes: Vec<String> = ways.iter().map(|way| time(way.stages.iter().map(|(_, time)| time).sum())).collect();
+    let wholes: Vec<String> = ways.iter().map(|way| time(way.whole())).collect();
     writeln!(table, "| **the whole call** | {} |", wholes.join(" | ")).unwrap();
     let copied = |at: usize| ways.iter().map(|way| format!("{:.2}", way.copied[at])).collect::<Vec<_>>().join(" | ");
     writeln!(table, "| bytes that the gateway reads, for each byte of the result | {} |", copied(0)).unwrap();
@@ -198,7 +204,7 @@ fn plot(ways: &[Way]) -> String {
     for (row, way) in ways.iter().enumerate() {
         let y = 24.0 + (BAR + 46.0) * row as f64;
         let whole: f64 = way.stages.iter().map(|(_, time)| time.max(0.0)).sum();
-        writeln!(svg, "<text x=\"20\" y=\"{}\">{}: {}</text>", y - 6.0, size(way.bytes), time(whole)).unwrap();
+        writeln!(svg, "<text x=\"20\" y=\"{}\">{}: {}</text>", y - 6.0, size(way.bytes), time(way.whole())).unwrap();
         let mut x = 20.0;
         for ((name, micros), colour) in way.stages.iter().zip(COLOURS) {
             let width = micros.max(0.0) / whole * WIDTH;
