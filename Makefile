@@ -146,7 +146,23 @@ fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
 	@node tests/tools/tokens/accuracy.mjs $(TARGET)/test-data
+	@rm -f $(TARGET)/bench.json
 	@$(CARGO) bench --locked $(TESTED) --bench "*"
+	@echo "as data: $(TARGET)/bench.json"
+
+.PHONY: stages
+stages: ready ## Measure where the time of a result goes, and write the table and the plot of it
+	@LRO_WRITE_STAGES=1 $(CARGO) bench --locked $(TESTED) --bench gateway -- --stages
+
+.PHONY: bench-compare
+bench-compare: ## Compare what `make bench` has measured with BASE, an earlier target/bench.json; fails where it is worse
+	@python3 tests/tools/bench.py $(or $(BASE),$(error make bench-compare BASE=FILE)) $(TARGET)/bench.json
+
+.PHONY: counts
+counts: ready ## Count the instructions of hot paths, and compare them with tests/counts.txt
+	@$(CARGO) build --locked --release $(TESTED) --example counts-host
+	@$(CARGO) build --locked --release -p lro-counts
+	@python3 tests/tools/counts.py $(TARGET)/release/lro-counts $(TARGET)/release/examples/counts-host
 
 .PHONY: test-crate
 test-crate: build ## Run the tests of one crate, such as CRATE=lro-mcp
@@ -171,6 +187,7 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(CARGO) clippy --locked --release --all-targets $(HOST) -p lro-tests -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-counts -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
 	@for target in $(FOREIGN); do \

@@ -4,6 +4,7 @@
 
 mod ahead_of_time;
 mod bad_input;
+mod bench_compare;
 mod crash;
 mod descriptor;
 mod differential;

@@ -197,7 +197,7 @@ elif [ "${2-}" = runtimes ]; then
     export CARGO_PROFILE_DEV_DEBUG=0
     install_crate cargo-component "$AUTHOR_CRATE" --debug
 else
-    require_tools docker-registry:docker-registry git:git jq:jq node:nodejs npm:npm python3:python3 sqlite3:sqlite3 strace:strace
+    require_tools docker-registry:docker-registry git:git jq:jq node:nodejs npm:npm python3:python3 sqlite3:sqlite3 strace:strace valgrind:valgrind
     install_npm npm "$NPM_PACKAGES"
     install_npm mcp "$MCP_NPM_PACKAGES"
     install_npm tokenizers "$TOKENIZER_PACKAGES"

@@ -16,7 +16,7 @@ def IN(s): any(s == .; .);
 def IN(src; s): any(src == s; .);
 
 # From the last to the first, so that no element moves before it is deleted; missing paths are skipped.
-def delpaths($paths): reduce ($paths | unique | reverse)[] as $path (.; . as $all | try (getpath($path) |= empty) catch $all);
+def delpaths($paths): without_($paths) // reduce ($paths | unique | reverse)[] as $path (.; . as $all | try (getpath($path) |= empty) catch $all);
 def del(f): delpaths([path(f)]);
 
 def from_entries: reduce .[] as $entry ({};
@@ -34,7 +34,7 @@ def setpath($path; $value):
     | if type == "array" and ($step | type == "number") and $step >= length then . + [range($step - length + 1) | null] end
     | .[$step] = ($old | setpath($path[1:]; $value)) end;
 
-def join($separator): reduce .[] as $part (null;
+def join($separator): joined_($separator) // reduce .[] as $part (null;
   (if . == null then "" else . + $separator end)
   + ($part | if . == null then "" elif type == "number" or type == "boolean" then tojson else . end)) // "";
 
@@ -57,11 +57,11 @@ def truncate_stream(stream): . as $n | null | stream | . as $input
   | if (.[0] | length) > $n then setpath([0]; .[0][$n:]) else empty end;
 
 def _row(cell; separator): if type == "array" then map(cell) | join(separator) else error("cannot be formatted, only an array can") end;
-def @csv: _row(if type == "string" then "\"" + gsub("\""; "\"\"") + "\""
+def @csv: csv_ // _row(if type == "string" then "\"" + gsub("\""; "\"\"") + "\""
     elif type == "null" then ""
     elif type == "array" or type == "object" then error("\(type) is not valid in a csv row")
     else tojson end; ",");
-def @tsv: _row(if type == "string" then gsub("\\\\"; "\\\\") | gsub("\t"; "\\t") | gsub("\n"; "\\n") | gsub("\r"; "\\r")
+def @tsv: tsv_ // _row(if type == "string" then gsub("\\\\"; "\\\\") | gsub("\t"; "\\t") | gsub("\n"; "\\n") | gsub("\r"; "\\r")
     elif type == "null" then ""
     elif type == "array" or type == "object" then error("\(type) is not valid in a tsv row")
     else tojson end; "\t");

@@ -17,7 +17,7 @@ use crate::json::checked;
 use crate::number::spelled;
 use crate::reach::Reach;
 use crate::record::Records;
-use crate::{Answer, Argument, Budget, ExtractError, Failures, Jq, Read, Source, SyntaxError, lines};
+use crate::{Answer, Argument, Budget, ExtractError, Failures, Jq, Read, Source, SyntaxError, functions, lines};
 
 /// Longest program: 64 KiB.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
@@ -51,7 +51,7 @@ const UNAVAILABLE: [&str; 19] = [
     "strflocaltime",
 ];
 
-type Data = JustLut<Val>;
+pub(crate) type Data = JustLut<Val>;
 
 /// Answers with the results whose numbers are in `page`; all are counted.
 pub(crate) fn run(
@@ -152,17 +152,22 @@ fn arguments(arguments: &[Argument]) -> Result<(Vec<String>, Vec<Val>), ExtractE
 fn compiled(program: &str, variables: &[String]) -> Result<Filter<Data>, ExtractError> {
     no_modules(program)?;
     let own = parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
+    let ours: Vec<_> = functions::functions().map(|(name, arguments, _)| (name, arguments.len())).collect();
+    let is_used = |name: &str, arguments: usize| is_available(name) && !ours.contains(&(name, arguments));
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(own);
+    let definitions = definitions.filter(|definition| is_used(definition.name, definition.args.len()));
     let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let functions = functions.filter(|(name, arguments, _)| is_used(name, arguments.len()));
     let arena = Arena::default();
-    let modules = Loader::new(definitions.filter(|definition| is_available(definition.name)))
-        .load(&arena, File { code: program, path: () })
-        .map_err(|errors| match errors.into_iter().next() {
-            Some((_, error)) => not_loaded(program, error),
-            None => syntax(program, program, "cannot be read".to_owned()),
+    let modules =
+        Loader::new(definitions).load(&arena, File { code: program, path: () }).map_err(|errors| {
+            match errors.into_iter().next() {
+                Some((_, error)) => not_loaded(program, error),
+                None => syntax(program, program, "cannot be read".to_owned()),
+            }
         })?;
     compile::Compiler::default()
-        .with_funs(functions.filter(|(name, ..)| is_available(name)))
+        .with_funs(functions.chain(functions::functions()))
         .with_global_vars(variables.iter().map(String::as_str))
         .compile(modules)
         .map_err(|errors| match errors.into_iter().flat_map(|(_, errors)| errors).next() {

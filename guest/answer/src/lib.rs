@@ -17,7 +17,7 @@
 //! | `fields`, `near` | the fields of a query, and suggestions for an unknown one |
 //! | `condition`, `group`, `results`, `order` | the steps of a query |
 //! | `query` | a typed query from beginning to end |
-//! | `jq` | a jq program |
+//! | `jq`, `functions`, `regex` | a jq program, and functions of it that the interpreter is slow at |
 //! | `sql` | a SQL query over one or several files |
 //! | `search`, `range` | a search of texts and records, and lines by their numbers |
 //! | `reach`, `record` | the members that a jq program reads, and records as jq values |
@@ -28,6 +28,7 @@ mod answer;
 mod condition;
 mod fields;
 mod find;
+mod functions;
 mod group;
 mod jq;
 mod json;
@@ -43,6 +44,7 @@ mod query;
 mod range;
 mod reach;
 mod record;
+mod regex;
 mod results;
 mod search;
 mod sql;

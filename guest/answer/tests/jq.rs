@@ -17,7 +17,7 @@ const RECORDS: &str = r#"{"id":1,"name":"Ann Lee","age":41,"score":0.5,"tags":["
 "#;
 
 /// Programs for the features in the jq manual. They run on each record.
-const PROGRAMS: [&str; 158] = [
+const PROGRAMS: [&str; 182] = [
     ".",
     ".name",
     ".meta.owner",
@@ -176,6 +176,30 @@ const PROGRAMS: [&str; 158] = [
     "[1 | truncate_stream([[0], 1], [[1, 0], 2], [[1, 0]], [[1]])]",
     "INDEX(.tags[]; .)",
     "(.id | IN(1, 3)), (.tags | map(IN(\"red\")))",
+    "del(.id) | keys_unsorted",
+    "del(.id, .tags)",
+    "del(.missing)",
+    "del(.tags[0], .meta.n)",
+    "[.id, .score, .name, null, true] | @csv",
+    "[.id, .name, \"a\\tb\\\\c\\n\\r\"] | @tsv",
+    "[.id, .score, .name, null, false] | join(\"-\")",
+    "[] | join(\",\"), ([\"a\"] | join(\",\"))",
+    "to_entries",
+    "[..|type]",
+    "[paths]",
+    "[.[] | booleans, numbers, strings, arrays, objects, nulls]",
+    "map_values(empty)",
+    "map_values(select(type != \"string\"))",
+    "[.[] | not]",
+    "[path(..)]",
+    "del(.[] | select(type == \"string\")) | keys_unsorted",
+    "(.tags[] | select(. == \"red\")) |= \"x\"",
+    "empty |= 1",
+    "[limit(2; .[])]",
+    ".name | test(\"ANN\"; \"i\"), test(\"ann\"), test(\"^.{3}$\"; \"x\")",
+    ".name | [match(\"[a-zë]+\"; \"g\")]",
+    ".name | sub(\"(?<a>[A-Z])\"; \"<\\(.a)>\")",
+    ".name | test(\"\"; \"n\")",
 ];
 
 /// Programs with different answers, and the reason. Refers to jq 1.6 unless a version is named.
@@ -267,6 +291,41 @@ fn a_program_runs_once_over_the_array_when_asked() {
     let answer = slurp("map(.id) | add").unwrap();
     assert_eq!((answer.lines.as_str(), answer.total, answer.matched, answer.examined), ("6\n", 1, 3, 3));
     assert_eq!(slurp(".[] | .id").unwrap().lines, "1\n2\n3\n");
+}
+
+// The functions that are replaced keep to what the definitions did where these failed.
+#[test]
+fn rows_of_other_values_fail() {
+    for (program, message) in [
+        (".meta | @csv", "cannot be formatted, only an array can"),
+        ("[.tags] | @csv", "array is not valid in a csv row"),
+        ("[.meta] | @tsv", "object is not valid in a tsv row"),
+    ] {
+        let Err(ExtractError::Failed(failures)) = ask_jq(RECORDS, program) else { panic!("{program}") };
+        assert_eq!((failures.records, failures.message.as_str()), (3, message), "{program}");
+    }
+    assert!(matches!(ask_jq(RECORDS, ".name | join(\"-\")"), Err(ExtractError::Failed(_))));
+    assert!(matches!(ask_jq(RECORDS, "[.meta] | join(\"-\")"), Err(ExtractError::Failed(_))));
+}
+
+#[test]
+fn more_expressions_than_are_kept_match_what_they_say() {
+    let program = r#"[range(100) | tostring as $n | . as $number | "[\($n)]" | test("^\\[\($n)]$"), test("x\($n)")]
+        | [.[range(0; 200; 2)]], [.[range(1; 200; 2)]] | unique"#;
+    let answer = ask_jq("{\"id\":1}\n", program).unwrap();
+    assert_eq!(answer.lines, "[true]\n[false]\n");
+}
+
+#[test]
+fn a_wrong_expression_is_told_each_time() {
+    let Err(ExtractError::Failed(failures)) = ask_jq(RECORDS, r#".name | test("(")"#) else { panic!("it matched") };
+    assert!(failures.records == 3 && failures.message.starts_with("invalid regex: "), "{failures:?}");
+    let Err(ExtractError::Failed(failures)) = ask_jq(RECORDS, r#".name | test("a"; "q")"#) else {
+        panic!("it matched")
+    };
+    assert_eq!((failures.records, failures.message.as_str()), (3, "invalid regex flag: q"));
+    let Err(ExtractError::Failed(failures)) = ask_jq(RECORDS, r#".age | test("a")"#) else { panic!("it matched") };
+    assert_eq!((failures.records, failures.message.as_str()), (3, "cannot use 41 as string"));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a program that may stop at the first surprise")]
 
-#[expect(dead_code, reason = "jobs in turn are not all it measures")]
+#[expect(dead_code, reason = "what it measures does not run in turn")]
 #[path = "../shared/mod.rs"]
 mod shared;
 mod upstream;
@@ -16,7 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use shared::{median, millis, sizes};
+use shared::{compared, measured, median, millis, sizes};
 use upstream::{BY_CURSOR, BY_PAGE, PAGE_RECORDS};
 
 /// Measurements of each way, of which the median counts.
@@ -49,7 +49,8 @@ fn collected_beside_fetched(pages: u64) {
         let mut gateway = Client::start(&mut gateway(directory.path(), 1));
         collected.push(timed(|| gateway.collect(BY_CURSOR, pages)));
     }
-    let (fetched, collected) = (millis(median(fetched)), millis(median(collected)));
+    compared(&format!("{pages} pages collected"), &collected, "fetched by a client", &fetched);
+    let (fetched, collected) = (millis(median(&fetched)), millis(median(&collected)));
     println!("  {pages} pages, fetched one after the other: {fetched:>9.1} ms");
     println!("  {pages} pages, collected by the gateway:    {collected:>9.1} ms");
     asked("collected / fetched", collected / fetched, "<", TIMES_FETCHED);
@@ -60,10 +61,13 @@ fn several_at_a_time() {
     let times = [1, 4].map(|concurrency| {
         let mut client = Client::start(&mut gateway(directory.path(), concurrency));
         client.collect(BY_PAGE, 1);
-        let time = millis(median((0..ROUNDS).map(|_| timed(|| client.collect(BY_PAGE, SLOW_PAGES))).collect()));
+        let times: Vec<Duration> = (0..ROUNDS).map(|_| timed(|| client.collect(BY_PAGE, SLOW_PAGES))).collect();
+        let time = millis(median(&times));
         println!("  {SLOW_PAGES} pages that take 20 ms each, {concurrency} at a time: {time:>9.1} ms");
-        time
+        times
     });
+    compared(&format!("{SLOW_PAGES} slow pages, four at a time"), &times[1], "one at a time", &times[0]);
+    let times = times.map(|times| millis(median(&times)));
     asked("one at a time / four", times[0] / times[1], ">", TIMES_FASTER);
 }
 
@@ -75,6 +79,7 @@ fn timed(act: impl FnOnce()) -> Duration {
 
 fn asked(what: &str, found: f64, relation: &str, limit: f64) {
     let is_met = if relation == "<" { found < limit } else { found > limit };
+    measured(what, found, "×");
     println!("    {what:<24} {found:>7.2} ×  asked {relation} {limit} ×  {}", if is_met { "met" } else { "MISSED" });
 }
 

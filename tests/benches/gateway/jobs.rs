@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::peers::{Process, anonymous_kib, free_port, lro, wait_for};
-use crate::shared::millis;
+use crate::shared::{measured, median, millis};
 use crate::{SMALL_CALLS, SMALL_RECORDS, asked, upstream};
 
 /// Jobs that run at a time.
@@ -68,6 +68,9 @@ fn report(what: &str, mut client: Client, gateway: u32) {
     }
     let more = (anonymous_kib(gateway).unwrap().saturating_sub(memory)) as f64 / JOBS as f64;
     let with = p99(&mut client);
+    measured(&format!("jobs, {what}: memory of a job"), more, "KiB");
+    measured(&format!("jobs, {what}: p99 of a small call without jobs"), millis(without), "ms");
+    measured(&format!("jobs, {what}: p99 of a small call with jobs"), millis(with), "ms");
     println!("  {what}: p99 of a small call {:.2} ms without jobs, {:.2} ms with", millis(without), millis(with));
     asked("memory of a job", more, "<", JOB_KIB, "KiB");
     asked("threads more", (threads_of(gateway).saturating_sub(threads)) as f64, "<", THREADS, "");
@@ -81,7 +84,8 @@ fn p99(client: &mut Client) -> Duration {
         times.sort_unstable();
         times[times.len() * 99 / 100]
     };
-    crate::shared::median((0..ROUNDS).map(round).collect())
+    let rounds: Vec<Duration> = (0..ROUNDS).map(round).collect();
+    median(&rounds)
 }
 
 fn threads_of(process: u32) -> usize {

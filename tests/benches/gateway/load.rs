@@ -8,6 +8,7 @@ use lro_tests::target;
 use serde_json::{Value, json};
 
 use crate::peers::{Process, free_port, lro, wait_for};
+use crate::shared::measured;
 
 /// Calls of a run, and the number of concurrent ones.
 const CALLS: &str = "2000";
@@ -61,6 +62,8 @@ pub(crate) fn measure() {
     for (index, (name, row)) in names.iter().zip(&rows).enumerate() {
         let direct = &rows[index / 2 * 2];
         let Run { error_rate, p50, p99, calls_per_second } = row;
+        measured(&format!("load, {name}: p99"), *p99, "ms");
+        measured(&format!("load, {name}"), *calls_per_second, "calls/s");
         print!("  {name:<18} {:>5.2} % errors  p50 {p50:>7.2} ms  p99 {p99:>7.2} ms", error_rate * 100.0);
         println!("  {calls_per_second:>6.0} calls/s  p99 {:>5.2} × direct", p99 / direct.p99);
     }

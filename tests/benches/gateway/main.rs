@@ -18,12 +18,13 @@ mod peers;
 #[expect(dead_code, reason = "jobs in turn are not all it measures")]
 #[path = "../shared/mod.rs"]
 mod shared;
+mod stages;
 mod upstream;
 
 use std::time::Duration;
 
 use peers::{Peer, Running};
-use shared::{median, millis, sizes};
+use shared::{compared, measured, median, millis, percentile, sizes};
 
 /// Calls at the smallest size, and at each other size.
 const SMALL_CALLS: usize = 600;
@@ -54,9 +55,8 @@ const fn most_records(peer: Peer, structured: bool) -> usize {
 /// Measurements of a peer.
 struct Row {
     peer: Peer,
+    times: Vec<Duration>,
     median: Duration,
-    /// The 99th percentile.
-    p99: Duration,
     bytes: usize,
     memory_mib: f64,
 }
@@ -64,6 +64,9 @@ struct Row {
 fn main() {
     if std::env::args().any(|argument| argument == upstream::ARGUMENT) {
         return upstream::serve();
+    }
+    if std::env::args().any(|argument| argument == stages::ARGUMENT) {
+        return stages::measure();
     }
     println!("\none call through a gateway before a server that replays bytes; medians, and peak anonymous memory");
     let mut peers = vec![Peer::Direct];
@@ -82,6 +85,7 @@ fn main() {
     neighbours::measure();
     jobs::measure();
     load::measure();
+    stages::measure();
 }
 
 /// Measures all peers with one result, in turn, so that a slow moment of the machine affects them all.
@@ -98,6 +102,11 @@ fn measure(peers: &[Peer], records: usize, structured: bool) {
     let rows = alternate(&mut running, records, structured);
     for row in &rows {
         print_row(row, &rows[0]);
+    }
+    for row in &rows[1..] {
+        let name = format!("{records} records as {shape}, {}", row.peer);
+        compared(&name, &row.times, "direct", &rows[0].times);
+        measured(&format!("{name}: memory"), row.memory_mib, "MiB");
     }
     print_asked(&rows, records);
 }
@@ -121,10 +130,12 @@ fn alternate(running: &mut [Running], records: usize, structured: bool) -> Vec<R
             }
         }
     }
-    let row = |((one, mut times), bytes): ((&mut Running, Vec<Duration>), usize)| {
-        times.sort_unstable();
-        let p99 = times[(times.len() * 99).div_ceil(100) - 1];
-        Row { peer: one.peer, median: median(times), p99, bytes, memory_mib: one.memory.peak_mib() }
+    let row = |((one, times), bytes): ((&mut Running, Vec<Duration>), usize)| Row {
+        peer: one.peer,
+        median: median(&times),
+        times,
+        bytes,
+        memory_mib: one.memory.peak_mib(),
     };
     running.iter_mut().zip(times).zip(bytes).map(row).collect()
 }
@@ -143,7 +154,12 @@ fn check(peer: Peer, answer: &[u8], records: usize) {
 
 fn print_row(row: &Row, direct: &Row) {
     let (time, base) = (millis(row.median), millis(direct.median));
-    print!("  {:<18} {time:>10.3} ms  p99 {:>10.3} ms  {:>11} bytes", row.peer, millis(row.p99), row.bytes);
+    print!(
+        "  {:<18} {time:>10.3} ms  p99 {:>10.3} ms  {:>11} bytes",
+        row.peer,
+        millis(percentile(&row.times, 99)),
+        row.bytes
+    );
     if row.peer == Peer::Direct {
         println!();
     } else {

@@ -10,7 +10,7 @@ use lro_tests::component;
 
 use crate::client::Client;
 use crate::peers::{Process, free_port, lro, wait_for};
-use crate::shared::millis;
+use crate::shared::{measured, millis};
 use crate::{SMALL_CALLS, SMALL_RECORDS, upstream};
 
 /// Numbers of endless policies.
@@ -64,6 +64,7 @@ fn report(what: &str, loops: usize, address: &str) {
     let mut times: Vec<Duration> = (0..SMALL_CALLS).map(|_| client.call(SMALL_RECORDS, false).time).collect();
     times.sort_unstable();
     let [p50, p99] = [50, 99].map(|percent| millis(times[times.len() * percent / 100]));
+    measured(&format!("{what}, beside {loops} policies that never end: p99"), p99, "ms");
     let met = if p99 < P99_MILLIS { "" } else { "  MISSED" };
     println!(
         "  {what:<18} {loops:>3} loops  p50 {p50:>7.2} ms  p99 {p99:>7.2} ms, asked for under {P99_MILLIS} ms{met}"

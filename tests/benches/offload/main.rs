@@ -29,7 +29,7 @@ use lro_host::sandbox::types::{self, Abilities, Call, PlannedPart, PlannedSectio
 use lro_host::sandbox::{Cost, Limits, Part, PartKind, Payload, Plan, Sandbox};
 use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::synthetic;
-use shared::{alternate, median, millis, sizes};
+use shared::{alternate, compared, measured, median, millis, sizes};
 
 /// Bytes of one write of the baseline, as of the splitter.
 const BLOCK_BYTES: usize = 256 * 1024;
@@ -75,8 +75,9 @@ fn small_result(bench: &Bench) {
         }],
     );
     println!("\nsmall result ({} bytes), fresh store and instance each time", payload.size());
-    println!("  {:<42} {:>9.1} µs", "instantiate alone", micros(bare));
-    println!("  {:<42} {:>9.1} µs", "instantiate and inspect-result", micros(inspected));
+    compared("instantiate and inspect-result", &inspected, "instantiate alone", &bare);
+    println!("  {:<42} {:>9.1} µs", "instantiate alone", micros(median(&bare)));
+    println!("  {:<42} {:>9.1} µs", "instantiate and inspect-result", micros(median(&inspected)));
 }
 
 /// Start-up of a policy until it can be called, with compiled code on disk.
@@ -93,6 +94,9 @@ fn warm_start(directory: &Path) {
     assert!(start().compile_time().is_some());
     let cold = cold.elapsed();
     let [warm] = alternate(20, [&mut || assert!(start().compile_time().is_none())]);
+    let warm = median(&warm);
+    measured("start with nothing cached", millis(cold), "ms");
+    measured("start with compiled code cached", millis(warm), "ms");
     println!("\nstart: engine, policy, first instance");
     println!("  {:<42} {:>9.1} ms", "nothing cached", millis(cold));
     println!("  {:<42} {:>9.1} ms", "compiled code cached", millis(warm));
@@ -108,7 +112,9 @@ fn middle_result(bench: &Bench) {
     for fsync in [Fsync::Never, Fsync::After, Fsync::Before] {
         let filter = bench.filter(fsync);
         let [time] = alternate(50, [&mut || assert_offloaded(&filter.apply(&request, &payload).outcome)]);
-        println!("  {:<42} {:>9.2} ms", format!("fsync {fsync:?}").to_lowercase(), millis(time));
+        let (how, time) = (format!("fsync {fsync:?}").to_lowercase(), millis(median(&time)));
+        measured(&format!("200 records of 620 bytes, {how}"), time, "ms");
+        println!("  {how:<42} {time:>9.2} ms");
     }
 }
 
@@ -136,24 +142,29 @@ fn large_result(bench: &Bench, records: usize) {
             &mut || inferred_cost = inferred(&payload),
         ],
     );
-    let row = |name: &str, time: Duration, native: Option<Duration>| {
+    let row = |name: &str, times: &[Duration], native: Option<&[Duration]>| {
+        let (size, time) = (format!("{records} records: {name}"), median(times));
+        compared(&size, times, "write() of the input", &plain);
         print!("  {name:<42} {:>9.1} ms {:>6.0} MB/s", millis(time), bytes as f64 / 1e6 / time.as_secs_f64());
-        print!("  {:>5.2} × write", plain.as_secs_f64() / time.as_secs_f64());
+        print!("  {:>5.2} × write", median(&plain).as_secs_f64() / time.as_secs_f64());
         if let Some(native) = native {
-            print!("  {:>5.2} × native", native.as_secs_f64() / time.as_secs_f64());
+            compared(&size, times, "native", native);
+            print!("  {:>5.2} × native", median(native).as_secs_f64() / time.as_secs_f64());
         }
         match python {
             Some((offload, _)) => println!("  {:>6.1} × Python", offload / time.as_secs_f64()),
             None => println!(),
         }
     };
-    row("write() of the input", plain, None);
-    row("native, schema given, nothing inferred", native_given, None);
-    row("native, schema and summary inferred", native_inferred, None);
-    row("write-sections, schema given, nothing inferred", component_given, Some(native_given));
-    row("write-sections, schema and summary inferred", component_inferred, Some(native_inferred));
+    row("write() of the input", &plain, None);
+    row("native, schema given, nothing inferred", &native_given, None);
+    row("native, schema and summary inferred", &native_inferred, None);
+    row("write-sections, schema given, nothing inferred", &component_given, Some(&native_given));
+    row("write-sections, schema and summary inferred", &component_inferred, Some(&native_inferred));
     let memory = given_cost.memory_bytes.max(inferred_cost.memory_bytes);
-    println!("  {:<42} {:>9.2} MiB", "linear memory of the policy", memory as f64 / 1048576.0);
+    let memory = memory as f64 / 1048576.0;
+    measured(&format!("{records} records: linear memory of the policy"), memory, "MiB");
+    println!("  {:<42} {memory:>9.2} MiB", "linear memory of the policy");
     whole_way(&input, bytes, python.map(|(_, gateway)| gateway));
 }
 
@@ -172,6 +183,8 @@ fn whole_way(input: &Path, bytes: usize, python: Option<f64>) {
     let printed = String::from_utf8(output.stdout).unwrap();
     let mut fields = printed.split_whitespace().map(|field| field.parse::<f64>().unwrap());
     let (seconds, above_input_mib) = (fields.next().unwrap(), fields.next().unwrap());
+    measured(&format!("{bytes} bytes of a tool result to files and reply"), seconds * 1e3, "ms");
+    measured(&format!("{bytes} bytes of a tool result: peak memory above the input"), above_input_mib, "MiB");
     print!(
         "  {:<42} {:>9.1} ms {:>6.0} MB/s",
         "bytes of a tool result to files and reply",
@@ -208,7 +221,7 @@ fn one_result(message: &Path) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak: f64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    println!("{} {}", median(times).as_secs_f64(), peak / 1024.0 - message.len() as f64 / 1048576.0);
+    println!("{} {}", median(&times).as_secs_f64(), peak / 1024.0 - message.len() as f64 / 1048576.0);
 }
 
 impl Bench {

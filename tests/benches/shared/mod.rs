@@ -1,6 +1,10 @@
-//! Shared by the benchmarks: the data, and the measurement of time.
+//! Shared by the benchmarks: the data, the measurement of time, and the file of what was measured.
+
+mod report;
 
 use std::time::{Duration, Instant};
+
+pub(crate) use report::{compared, measured};
 
 /// Numbers of records to measure with, from `LRO_BENCH_RECORDS`, separated by commas, or the defaults.
 pub(crate) fn sizes(default: &[usize]) -> Vec<usize> {
@@ -10,8 +14,8 @@ pub(crate) fn sizes(default: &[usize]) -> Vec<usize> {
     }
 }
 
-/// Median times of some jobs, run in turn, so that a slow moment of the machine affects them all.
-pub(crate) fn alternate<const N: usize>(repetitions: usize, mut jobs: [&mut dyn FnMut(); N]) -> [Duration; N] {
+/// Times of some jobs in the order of their runs. They run in turn, so that a slow moment of the machine affects them all.
+pub(crate) fn alternate<const N: usize>(repetitions: usize, mut jobs: [&mut dyn FnMut(); N]) -> [Vec<Duration>; N] {
     let mut times: [Vec<Duration>; N] = std::array::from_fn(|_| Vec::with_capacity(repetitions));
     for round in 0..=repetitions {
         for (job, times) in jobs.iter_mut().zip(&mut times) {
@@ -23,12 +27,18 @@ pub(crate) fn alternate<const N: usize>(repetitions: usize, mut jobs: [&mut dyn 
             }
         }
     }
-    times.map(median)
+    times
 }
 
-pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
+pub(crate) fn median(times: &[Duration]) -> Duration {
+    percentile(times, 50)
+}
+
+/// The least time that so many percent of the times do not exceed.
+pub(crate) fn percentile(times: &[Duration], percent: usize) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
 pub(crate) fn millis(time: Duration) -> f64 {

@@ -5,6 +5,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
 
+#[expect(dead_code, reason = "it has records and jobs of its own")]
+#[path = "../shared/mod.rs"]
+mod shared;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +22,7 @@ use lro_host::sandbox::{Limits, Payload, Sandbox};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::{always, request, sandbox, target, text};
+use shared::{compared, measured, millis, percentile};
 use tempfile::TempDir;
 
 const CLIENTS: usize = 8;
@@ -85,8 +90,10 @@ fn swaps(root: &Path) {
             thread::sleep(pace);
         }
     });
-    swapping.sort();
     let ratio = percentile(&busy, 99).as_secs_f64() / percentile(&quiet, 99).as_secs_f64();
+    compared("calls with swaps", &busy, "calls without swaps", &quiet);
+    measured("p99 of calls with swaps / without", ratio, "");
+    measured("a swap", millis(percentile(&swapping, 50)), "ms");
     let line = |name: &str, times: &[Duration]| {
         let [median, most, all] = [50, 99, 100].map(|percent| percentile(times, percent));
         println!(
@@ -104,7 +111,7 @@ fn swaps(root: &Path) {
 /// The times of the calls of 8 clients that never pause, during a job.
 fn calls(slot: &Arc<Slot>, root: &Path, work: impl FnOnce()) -> Vec<Duration> {
     let done = AtomicBool::new(false);
-    let mut times: Vec<_> = thread::scope(|scope| {
+    thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let (done, filter) = (&done, filter(Arc::clone(slot), &root.join(client.to_string())));
@@ -124,13 +131,7 @@ fn calls(slot: &Arc<Slot>, root: &Path, work: impl FnOnce()) -> Vec<Duration> {
         work();
         done.store(true, Ordering::Relaxed);
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    });
-    times.sort();
-    times
-}
-
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+    })
 }
 
 fn verdict(is_so: bool) -> &'static str {
@@ -177,6 +178,8 @@ fn tenants(name: &str, count: usize, compiled: &Path, file: impl Fn(usize) -> st
         call(&filter, &request, &payload);
         started.elapsed()
     });
+    measured(&format!("{count} tenants, {name}"), millis(took), "ms");
+    measured(&format!("{count} tenants, {name}: memory of each"), memory as f64, "bytes");
     let each = took / u32::try_from(count).unwrap();
     println!(
         "{name:<28} {count:>8} tenants  started in {took:.2?}, {each:.1?} each  {memory} bytes each  first calls {first_calls:.1?}"

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use lro_tests::synthetic;
 use serde_json::Value;
-use shared::{alternate, median, millis, sizes};
+use shared::{alternate, compared, measured, median, millis, sizes};
 use tempfile::TempDir;
 
 /// Runs of each search and of each CSV.
@@ -96,6 +96,9 @@ fn estimate() {
             &mut || lro_json::validate(&json).unwrap(),
         ],
     );
+    compared("tokens of a whole result", &whole, "scan", &scan);
+    compared("tokens of a beginning", &sample, "scan", &scan);
+    let [whole, sample, scan] = [whole, sample, scan].map(|times| median(&times));
     let speed = |time: Duration| json.len() as f64 / 1e6 / time.as_secs_f64();
     println!("\nTokens of {:.1} MB of JSON, native; medians in one run, one thread", json.len() as f64 / 1e6);
     println!("  the whole text is estimated at {:.0} MB/s, and scanned at {:.0} MB/s", speed(whole), speed(scan));
@@ -173,9 +176,11 @@ fn records(directory: &TempDir, name: &str, csv: &str) {
             &mut || times.push(python("/dev/null")),
         ],
     );
-    let theirs = median(times);
+    let theirs = median(&times);
     let size = format!("CSV, {name}, {:.1} MB", csv.len() as f64 / 1e6);
     for (how, ours) in [("through the policy", ours), ("reader alone, native", reader)] {
+        compared(&format!("{size}, {how}"), &ours, "Python", &times);
+        let ours = median(&ours);
         let ratio = theirs.as_secs_f64() / ours.as_secs_f64();
         println!(
             "  {:<54} {:>9.1} ms {:>9.1} ms {ratio:>7.1} ×  {}",
@@ -207,6 +212,8 @@ fn read_alone(csv: &str) -> usize {
 
 fn compare(name: &str, most: f64, mut ours: impl FnMut(), mut theirs: impl FnMut()) {
     let [ours, theirs] = alternate(REPETITIONS, [&mut ours, &mut theirs]);
+    compared(name, &ours, "rg", &theirs);
+    let (ours, theirs) = (median(&ours), median(&theirs));
     let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
     let asked = asked(most, ratio <= most, "at most");
     println!("  {name:<38} {:>9.1} ms {:>9.1} ms {ratio:>7.2} ×  {asked}", millis(ours), millis(theirs));
@@ -220,7 +227,9 @@ fn asked(bound: f64, is_met: bool, word: &str) -> String {
 fn offloaded(directory: &TempDir, file: &Path) -> String {
     let started = Instant::now();
     let handle = lro(directory, &["offload", "--handle", "--mode", "always", path_text(file)]);
-    println!("  offloaded with an outline in {:.0} ms, compiling the policy included", millis(started.elapsed()));
+    let time = millis(started.elapsed());
+    measured("a log offloaded, compiling the policy included", time, "ms");
+    println!("  offloaded with an outline in {time:.0} ms, compiling the policy included");
     handle.trim().to_owned()
 }
 
