@@ -418,6 +418,7 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.call_timeout_ms.get(), gateway.start_timeout_ms.get()), (600_000, 30_000));
     assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
     assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));
+    assert_eq!(gateway.drain_ms, 0);
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
