@@ -16,6 +16,7 @@ mod crowd;
 mod documents;
 mod downloads;
 mod faults;
+mod fleet;
 mod generations;
 mod headers;
 mod http;
