@@ -121,7 +121,7 @@ fn keep(bucket: &Weak<Bucket>, id: Ulid, pause: Duration) {
                 return;
             }
             Err(error) => {
-                warn!(lease = %id, error = &error as &dyn std::error::Error, "cannot renew the lease of jobs")
+                warn!(lease = %id, error = &error as &dyn std::error::Error, "cannot renew the lease of jobs");
             }
         }
     }
