@@ -292,7 +292,9 @@ fn replicas_killed_under_load_give_no_wrong_answer_and_lose_no_offload() {
     let mut large = structured(&json!({"items": records(2000)}));
     large["resultType"] = json!("complete");
     let script = slow(0.02).tool("large", "", large);
-    let start = || replica(&script, &url, "store-lease-seconds = 10\n[tools.slow]\njob = \"always\"");
+    let start = || {
+        replica(&script, &url, "gateway.jobs-kept = 100_000\nstore-lease-seconds = 10\n[tools.slow]\njob = \"always\"")
+    };
     let balancer = Balancer::start();
     let mut replicas: Vec<Replica> = (0..3).map(|_| start()).collect();
     replicas.iter().for_each(|replica| balancer.add(replica));
