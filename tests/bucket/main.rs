@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod faults;
+mod jobs;
 mod own;
 mod same;
 mod support;

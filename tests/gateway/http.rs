@@ -1,7 +1,7 @@
 //! The gateway over HTTP, before a command and before a server over HTTP, with clients of bytes.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,14 +84,19 @@ impl Exchange {
 
     /// Reads the head of a response.
     pub(crate) fn read(stream: TcpStream) -> Self {
-        let mut reader = BufReader::with_capacity(1 << 18, stream);
+        Self::try_read(BufReader::with_capacity(1 << 18, stream)).unwrap()
+    }
+
+    /// As [`Self::read`], where the connection may end.
+    pub(crate) fn try_read(mut reader: BufReader<TcpStream>) -> io::Result<Self> {
         let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no status: {line:?}")).parse().unwrap();
+        reader.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| io::Error::other(format!("no status: {line:?}")))?;
         let mut headers = BTreeMap::new();
         loop {
             line.clear();
-            reader.read_line(&mut line).unwrap();
+            reader.read_line(&mut line)?;
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
@@ -101,7 +106,7 @@ impl Exchange {
             _ if status == 204 || status == 202 => Left::Nothing,
             _ => Left::UntilClosed,
         };
-        Self { reader, status, headers, left, buffer: Vec::new() }
+        Ok(Self { reader, status, headers, left, buffer: Vec::new() })
     }
 
     /// The next bytes of the body; none at its end.
@@ -157,7 +162,12 @@ impl Exchange {
     }
 
     /// All of the response.
-    pub(crate) fn finish(mut self) -> Reply {
+    pub(crate) fn finish(self) -> Reply {
+        self.finish_and_stay().0
+    }
+
+    /// All of the response, and the connection for the next.
+    pub(crate) fn finish_and_stay(mut self) -> (Reply, BufReader<TcpStream>) {
         let mut body = Vec::new();
         let whole = loop {
             match self.piece() {
@@ -169,7 +179,7 @@ impl Exchange {
                 Err(_) => break false,
             }
         };
-        Reply { status: self.status, headers: self.headers, body, whole }
+        (Reply { status: self.status, headers: self.headers, body, whole }, self.reader)
     }
 }
 

@@ -17,6 +17,7 @@ mod deployment;
 mod documents;
 mod downloads;
 mod faults;
+mod fleet;
 mod generations;
 mod headers;
 mod http;

@@ -1,9 +1,17 @@
 //! Gateways that share a bucket: what one has offloaded, another answers about.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{env, thread};
+
 use lro_tests::bucket::{Fate, Proxy, keys, new_bucket, port, variables};
 use serde_json::{Value, json};
 
-use crate::scripted::{Script, Scripted, Setup, first_text, handle, records, structured};
+use crate::faults::{tool_call, wait_until};
+use crate::fleet::{Balancer, Caller, Replica};
+use crate::http::Session;
+use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured};
 
 const RECORDS: usize = 20_000;
 
@@ -63,11 +71,291 @@ fn a_bucket_that_does_not_answer_costs_an_answer_and_comes_back() {
     proxy.decide(|_| Fate::Reset);
     let cut = gateway.call("large", json!({}));
     let text = first_text(&cut);
-    assert!(crate::scripted::descriptor(&cut).is_none() && text.contains("an object of its bucket"), "{text:.500}");
+    assert!(descriptor(&cut).is_none() && text.contains("an object of its bucket"), "{text:.500}");
     assert!(!text.contains("127.0.0.1"), "clients learn no addresses: {text:.500}");
     proxy.decide(|_| Fate::Answered);
     let handle = handle(&gateway.descriptor("large"));
     let page = gateway.call("lro_read", json!({"handle": handle, "section": "items", "limit": 2}));
     assert_eq!(first_id(&page), 0);
     assert!(gateway.end().errors.contains("cannot publish an offload"));
+}
+
+/// Whether a result repeats the call with this number.
+fn repeats(result: &Value, number: usize) -> bool {
+    let line: Value = serde_json::from_str(first_text(result)).unwrap_or_default();
+    line["params"]["arguments"]["number"] == number
+}
+
+/// A server whose tool `slow` answers with the call, after so many seconds.
+fn slow(seconds: f64) -> Script {
+    let answer =
+        r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":@LINE@}],"resultType":"complete"}}"#;
+    Script::new().steps("tools/call slow", json!([{"sleep": seconds}, answer]))
+}
+
+#[test]
+fn a_rolling_restart_costs_clients_without_sessions_nothing() {
+    let start = || Replica::start(&slow(0.02), "gateway.drain-ms = 5000", &[]);
+    let balancer = Balancer::start();
+    let mut replicas = vec![start(), start()];
+    replicas.iter().for_each(|replica| balancer.add(replica));
+    let (answered, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let client = |first: usize| {
+        let mut caller = Caller::modern(&balancer.url);
+        let mut number = first;
+        while !is_over.load(Ordering::Relaxed) {
+            let result = caller.call("slow", &json!({ "number": number })).unwrap_or_else(|error| panic!("{error}"));
+            assert!(repeats(&result, number), "{result}");
+            answered.fetch_add(1, Ordering::Relaxed);
+            number += 1;
+        }
+    };
+    let some_more = || {
+        let before = answered.load(Ordering::Relaxed);
+        wait_until("clients get answers", || answered.load(Ordering::Relaxed) > before + 20);
+    };
+    thread::scope(|scope| {
+        for first in 0..4 {
+            scope.spawn(move || client(first * 1_000_000));
+        }
+        for _ in 0..2 {
+            some_more();
+            let old = replicas.remove(0);
+            assert_eq!(old.readiness(), Some(200));
+            old.signal("-TERM");
+            // It goes on to answer, and says that it will not for long.
+            wait_until("the probe fails", || old.readiness() == Some(503));
+            let mut late = Caller::modern(&old.url());
+            assert!(repeats(&late.call("slow", &json!({"number": 7})).unwrap(), 7));
+            let (is_good, log) = old.end();
+            assert!(is_good, "{log}");
+            let new = start();
+            balancer.add(&new);
+            replicas.push(new);
+            some_more();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    println!("{} calls, no error", answered.load(Ordering::Relaxed));
+}
+
+/// A replica over HTTP with this bucket.
+fn replica(script: &Script, url: &str, toml: &str) -> Replica {
+    let variables = variables(port());
+    let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    variables.push(("MCP_LRO_STORE", url));
+    Replica::start(script, toml, &variables)
+}
+
+/// What `lro_job` says of a job: its state, or its result.
+fn job(caller: &mut Caller, handle: &str) -> Result<(String, Value), String> {
+    let result = caller.call("lro_job", &json!({"handle": handle, "wait_ms": 1000}))?;
+    let status: Value = serde_json::from_str(first_text(&result)).unwrap_or_default();
+    // A result is that of the tool.
+    let state = status["state"].as_str().unwrap_or("done").to_owned();
+    Ok((state, result))
+}
+
+/// Waits for the end of a job.
+fn end_of(caller: &mut Caller, handle: &str) -> (String, Value) {
+    let mut found = (String::new(), Value::Null);
+    wait_until("the job ends", || {
+        found = job(caller, handle).unwrap();
+        found.0 != "running"
+    });
+    found
+}
+
+/// A call that becomes a job, and its handle.
+fn begin_job(caller: &mut Caller, number: usize) -> Result<String, String> {
+    let begun = caller.call("slow", &json!({ "number": number }))?;
+    let status: Value = serde_json::from_str(first_text(&begun)).unwrap();
+    Ok(status["job"].as_str().unwrap_or_else(|| panic!("no job: {begun}")).to_owned())
+}
+
+#[test]
+fn a_job_is_fetched_at_another_replica_and_lost_with_its_own() {
+    let url = new_bucket();
+    let toml = "store-lease-seconds = 5\n[tools.slow]\njob = \"always\"";
+    let (one, two) = (replica(&slow(2.0), &url, toml), replica(&slow(2.0), &url, toml));
+    let (mut at_one, mut at_two) = (Caller::modern(&one.url()), Caller::modern(&two.url()));
+    let done = begin_job(&mut at_one, 1).unwrap();
+    let (state, result) = end_of(&mut at_two, &done);
+    assert!(state == "done" && repeats(&result, 1), "{result}");
+    // The server takes one after the other, so the last of these do not end for a while.
+    let jobs: Vec<String> = (2..10).map(|number| begin_job(&mut at_one, number).unwrap()).collect();
+    let last = jobs.last().unwrap();
+    assert_eq!(job(&mut at_two, last).unwrap().0, "running");
+    one.signal("-9");
+    let (state, result) = end_of(&mut at_two, last);
+    assert!(state == "lost" && result["isError"] == true, "{result}");
+    let status: Value = serde_json::from_str(first_text(&result)).unwrap();
+    assert!(status["reason"].as_str().unwrap().contains("the gateway ended"), "{status}");
+    assert_eq!(status["call"], r#"slow {"number":9}"#);
+    for (number, handle) in (2..).zip(&jobs) {
+        let (state, result) = end_of(&mut at_two, handle);
+        assert!(state == "lost" || repeats(&result, number), "{result}");
+    }
+    let (state, result) = end_of(&mut at_two, &done);
+    assert!(state == "done" && repeats(&result, 1), "{result}");
+    // A replica that starts later reads the same.
+    let three = replica(&slow(2.0), &url, toml);
+    assert_eq!(end_of(&mut Caller::modern(&three.url()), last).0, "lost");
+}
+
+#[test]
+fn a_session_is_unknown_at_another_replica_and_begins_anew() {
+    let script = slow(0.0);
+    let start = || Replica::start(&script, "", &[]);
+    let (one, two) = (start(), start());
+    let session = Session::begin(&one.url());
+    let elsewhere = Session { url: two.url(), ..session.clone() };
+    let reply = elsewhere.open(&tool_call(1, "slow", json!({"number": 1}))).finish();
+    // From this status on, a client has to begin a session, as the protocol says.
+    assert_eq!(reply.status, 404, "{}", reply.text());
+    assert!(reply.text().contains("initialize"), "{}", reply.text());
+    assert_eq!((elsewhere.request("GET").status, elsewhere.request("DELETE").status), (404, 404));
+    assert!(repeats(&session.call(2, "slow", json!({"number": 2}))["result"], 2));
+    let balancer = Balancer::start();
+    balancer.add(&one);
+    let mut caller = Caller::legacy(&balancer.url);
+    assert!(repeats(&caller.call("slow", &json!({"number": 3})).unwrap(), 3));
+    balancer.remove(&one);
+    balancer.add(&two);
+    one.signal("-9");
+    one.end();
+    // The end of its connection is all that it sees of the replica's.
+    let answer = caller.call("slow", &json!({"number": 4})).or_else(|_| caller.call("slow", &json!({"number": 4})));
+    assert!(repeats(&answer.unwrap(), 4));
+}
+
+/// Replicas that are killed, where `LRO_REPLICA_KILLS` does not say.
+const KILLS: usize = 3;
+
+/// Half of them of each generation.
+const CLIENTS: usize = 16;
+
+/// What clients know of.
+#[derive(Default)]
+struct Known {
+    /// Handles of published offloads.
+    handles: Mutex<Vec<String>>,
+    /// Jobs, with the number of the call.
+    jobs: Mutex<Vec<(String, usize)>>,
+    /// Addresses of the replicas that were killed.
+    killed: Mutex<HashSet<String>>,
+    answered: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+/// Whether an offload answers a question as it should.
+fn answers(caller: &mut Caller, handle: &str) -> Result<(), String> {
+    let last = json!({"handle": handle, "section": "items", "where": [{"field": "id", "op": "eq", "value": 1999}]});
+    let answer = caller.call("lro_extract", &last)?;
+    assert!(first_text(&answer).contains("record number 1999"), "{handle}: {answer:.500}");
+    Ok(())
+}
+
+/// One thing after the other that a client does.
+fn step(caller: &mut Caller, known: &Known, number: usize) -> Result<(), String> {
+    match number % 4 {
+        0 => {
+            let large = caller.call("large", &json!({}))?;
+            let offload = descriptor(&large).unwrap_or_else(|| panic!("{large:.500}"));
+            known.handles.lock().unwrap().push(handle(&offload));
+        }
+        1 => {
+            let begun = begin_job(caller, number)?;
+            known.jobs.lock().unwrap().push((begun, number));
+        }
+        2 => {
+            let handle = known.handles.lock().unwrap().last().cloned();
+            handle.map_or(Ok(()), |handle| answers(caller, &handle))?;
+        }
+        _ => {
+            let some = known.jobs.lock().unwrap().last().cloned();
+            let Some((handle, begun)) = some else { return Ok(()) };
+            let (state, result) = job(caller, &handle)?;
+            match state.as_str() {
+                "done" => assert!(repeats(&result, begun), "{result}"),
+                "running" | "lost" => {}
+                other => panic!("{other}: {result}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn replicas_killed_under_load_give_no_wrong_answer_and_lose_no_offload() {
+    let url = new_bucket();
+    let mut large = structured(&json!({"items": records(2000)}));
+    large["resultType"] = json!("complete");
+    let script = slow(0.02).tool("large", "", large);
+    let start = || {
+        replica(&script, &url, "gateway.jobs-kept = 100_000\nstore-lease-seconds = 10\n[tools.slow]\njob = \"always\"")
+    };
+    let balancer = Balancer::start();
+    let mut replicas: Vec<Replica> = (0..3).map(|_| start()).collect();
+    replicas.iter().for_each(|replica| balancer.add(replica));
+    let (known, is_over) = (Known::default(), AtomicBool::new(false));
+    let client = |index: usize| {
+        let mut number = index * 1_000_000 + index;
+        let mut caller =
+            if index.is_multiple_of(2) { Caller::modern(&balancer.url) } else { Caller::legacy(&balancer.url) };
+        while !is_over.load(Ordering::Relaxed) {
+            match step(&mut caller, &known, number) {
+                Ok(()) => known.answered.fetch_add(1, Ordering::Relaxed),
+                Err(error) => {
+                    let behind = balancer.behind(&caller).unwrap_or_else(|| panic!("no replica: {error}"));
+                    assert!(known.killed.lock().unwrap().contains(&behind), "an error of one that runs: {error}");
+                    known.failed.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+            number += 1;
+        }
+    };
+    let some_more = || {
+        let before = known.answered.load(Ordering::Relaxed);
+        wait_until("clients get answers", || known.answered.load(Ordering::Relaxed) > before + 3 * CLIENTS);
+    };
+    let kills: usize = env::var("LRO_REPLICA_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    thread::scope(|scope| {
+        for index in 0..CLIENTS {
+            scope.spawn(move || client(index));
+        }
+        for _ in 0..kills {
+            some_more();
+            let victim = replicas.remove(0);
+            known.killed.lock().unwrap().insert(victim.address().to_owned());
+            victim.signal("-9");
+            balancer.remove(&victim);
+            victim.end();
+            let new = start();
+            balancer.add(&new);
+            replicas.push(new);
+        }
+        some_more();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let (handles, jobs) = (known.handles.into_inner().unwrap(), known.jobs.into_inner().unwrap());
+    let mut states = [0, 0];
+    for replica in &replicas {
+        let mut caller = Caller::modern(&replica.url());
+        for handle in &handles {
+            answers(&mut caller, handle).unwrap_or_else(|error| panic!("{handle}: {error}"));
+        }
+        for (handle, number) in &jobs {
+            let (state, result) = end_of(&mut caller, handle);
+            assert!(state == "lost" || (state == "done" && repeats(&result, *number)), "{state}: {result}");
+            states[usize::from(state == "lost")] += 1;
+        }
+    }
+    let [done, lost] = states.map(|count| count / replicas.len());
+    println!(
+        "{kills} kills: {} answers, {} calls cut, {} offloads all answered, {done} jobs done, {lost} lost",
+        known.answered.load(Ordering::Relaxed),
+        known.failed.load(Ordering::Relaxed),
+        handles.len(),
+    );
 }

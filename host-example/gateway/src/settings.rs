@@ -109,6 +109,8 @@ pub struct Config {
     pub store_retry_ms: u64,
     /// Seconds after which what a process left in the bucket is removed. Default: 3600.
     pub store_left_seconds: NonZeroU64,
+    /// Seconds after which the jobs of a gateway that has ended are lost, with a bucket. Default: 30.
+    pub store_lease_seconds: NonZeroU64,
     /// Age in seconds at which an offload expires, at least 1. Default: 3600.
     pub ttl_seconds: NonZeroU64,
     /// When a published offload is synchronized to the disk. Default: `before`.
@@ -263,6 +265,7 @@ impl Default for Config {
             store_timeout_ms: at_least_one(store::REQUEST_TIME_DEFAULT.as_millis() as u64),
             store_retry_ms: store::RETRY_TIME_DEFAULT.as_millis() as u64,
             store_left_seconds: at_least_one(store::LEFT_AGE_DEFAULT.as_secs()),
+            store_lease_seconds: at_least_one(store::LEASE_TIME_DEFAULT.as_secs()),
             ttl_seconds: at_least_one(store::TIME_TO_LIVE_DEFAULT.as_secs()),
             fsync: Fsync::Before,
             failure: FailureMode::Open,

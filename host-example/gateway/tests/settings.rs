@@ -53,6 +53,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(quotas, (1 << 30, 4 << 30, 16 << 30));
     let bucket = (config.store_copies.get(), config.store_timeout_ms.get(), config.store_retry_ms);
     assert_eq!((&config.store, bucket, config.store_left_seconds.get()), (&None, (4 << 30, 20_000, 30_000), 3_600));
+    assert_eq!(config.store_lease_seconds.get(), 30);
     assert_eq!((&config.policy, &config.policy_sha256), (&None, &None));
     assert_eq!((&config.policy_dir, &config.policy_keep, &config.policy_keys), (&None, &None, &vec![]));
     let loading = &config.loading;
@@ -421,6 +422,7 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.call_timeout_ms.get(), gateway.start_timeout_ms.get()), (600_000, 30_000));
     assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
     assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));
+    assert_eq!(gateway.drain_ms, 0);
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
@@ -492,11 +494,11 @@ fn the_store_is_a_directory_or_a_bucket() {
     let config = load("store = \"dir:/data\"", &[("MCP_LRO_DIR", "/other")], &[]).unwrap();
     assert_eq!((config.dir.to_str().unwrap(), parts::store_config(&config).bucket), ("/data", None));
     assert!(config.origin("dir").to_string().starts_with("file /"));
-    let file = "store = \"s3://bucket/a/b\"\nstore-copies = 5\nstore-timeout-ms = 6\nstore-retry-ms = 0\nstore-left-seconds = 7";
+    let file = "store = \"s3://bucket/a/b\"\nstore-copies = 5\nstore-timeout-ms = 6\nstore-retry-ms = 0\nstore-left-seconds = 7\nstore-lease-seconds = 8";
     let bucket = parts::store_config(&load(file, &[], &[]).unwrap()).bucket.unwrap();
     assert_eq!((bucket.url.as_str(), bucket.copies_bytes_max), ("s3://bucket/a/b", 5));
-    let times = [bucket.request_time, bucket.retry_time, bucket.left_age];
-    assert_eq!(times, [Duration::from_millis(6), Duration::ZERO, Duration::from_secs(7)]);
+    let times = [bucket.request_time, bucket.retry_time, bucket.left_age, bucket.lease_time];
+    assert_eq!(times, [Duration::from_millis(6), Duration::ZERO, Duration::from_secs(7), Duration::from_secs(8)]);
     for wrong in ["", "bucket", "dir:", "s3:bucket", "s3://", "s3:///a", "http://bucket", "S3://bucket", "gs://?a"] {
         let found = problems(&format!("store = {wrong:?}"), &[], &[]);
         assert!(found.len() == 1 && found.iter().all(|text| text.contains("expected dir:PATH")), "{wrong}: {found:?}");
@@ -1210,6 +1212,7 @@ fn what_is_the_same_for_all_tenants_is_refused() {
         ("quota-total = 1", "quota-total"),
         ("store = \"s3://a\"", "store"),
         ("store-copies = 1", "store-copies"),
+        ("store-lease-seconds = 1", "store-lease-seconds"),
         ("store-left-seconds = 1", "store-left-seconds"),
         ("store-retry-ms = 1", "store-retry-ms"),
         ("store-timeout-ms = 1", "store-timeout-ms"),

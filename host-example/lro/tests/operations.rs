@@ -255,6 +255,7 @@ fn only_this_machine_may_ask_for_metrics() {
     let gateway = home.gateway(&["--metrics-listen", "127.0.0.1:0", "--allowed-hosts", "metrics.example"]);
     let address = gateway.metrics_address();
     assert_eq!(get(&address, "/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(get(&address, "/readyz"), (200, "ok\n".to_owned()));
     assert_eq!(http("GET", &address, "/healthz", "localhost:1").0, 200);
     assert_eq!(http("GET", &address, "/metrics", "metrics.example").0, 200);
     assert_eq!(http("GET", &address, "/metrics", "evil.example").0, 403);

@@ -177,7 +177,8 @@ impl Control {
         self.metrics_url.as_deref()
     }
 
-    /// Ends the gateway, after the calls in flight or `gateway.shutdown-ms`. Does not wait for that.
+    /// Ends the gateway: over HTTP, after `gateway.drain-ms`; then after the calls in flight, or `gateway.shutdown-ms`. Does not
+    /// wait for that.
     pub fn stop(&self) {
         (self.stop)();
     }

@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and pages for operators, on a separate address.
+//! `/metrics`, `/healthz`, `/readyz` and pages for operators, on a separate address.
 
 pub(crate) mod admin;
 pub mod history;
@@ -119,9 +119,11 @@ impl OperatorTokens {
     }
 }
 
-/// Why `/healthz` reports the gateway as degraded.
+/// Why `/healthz` reports the gateway as degraded, or `/readyz` as not ready.
 #[derive(Debug, thiserror::Error)]
 enum HealthError {
+    #[error("draining: the gateway is about to end")]
+    Draining,
     #[error("degraded: no policy for {0}")]
     NoPolicy(String),
     #[error("results cannot be offloaded: {0}")]
@@ -279,18 +281,15 @@ impl OperationsFace {
         };
         let asks = matches!(*request.method(), Method::GET | Method::HEAD);
         match request.uri().path() {
-            "/metrics" | "/healthz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
+            "/metrics" | "/healthz" | "/readyz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
             "/metrics" => {
                 let mut response = text(StatusCode::OK, self.metrics(names));
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
                 response
             }
-            "/healthz" => match self.health() {
-                Ok(()) => text(StatusCode::OK, "ok\n"),
-                Err(error) if names => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
-                Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "degraded\n"),
-            },
-            _ => text(StatusCode::NOT_FOUND, "not found: use /, /metrics or /healthz\n"),
+            "/healthz" => probe(self.health(), names),
+            "/readyz" => probe(self.readiness(), names),
+            _ => text(StatusCode::NOT_FOUND, "not found: use /, /metrics, /healthz or /readyz\n"),
         }
     }
 
@@ -330,6 +329,11 @@ impl OperationsFace {
         rendered.split_inclusive('\n').filter(|line| !line.contains(TENANT_LABEL)).collect()
     }
 
+    /// Checks that the gateway is healthy, and goes on to accept connections.
+    fn readiness(&self) -> Result<(), HealthError> {
+        if self.rules.is_draining() { Err(HealthError::Draining) } else { self.health() }
+    }
+
     /// Checks that every tenant has a policy and the store can be written.
     fn health(&self) -> Result<(), HealthError> {
         let slots = self.rules.tenants.as_ref().map(|tenants| tenants.registry().slots()).unwrap_or_default();
@@ -342,6 +346,17 @@ impl OperationsFace {
         store.check().map_err(|error| HealthError::Store(error.for_client()))?;
         fs::metadata(store.root()).map_err(HealthError::Directory)?;
         Ok(())
+    }
+}
+
+/// The response to a probe, with the reason for those who may see names.
+fn probe(checked: Result<(), HealthError>, names: bool) -> Response {
+    match checked {
+        Ok(()) => text(StatusCode::OK, "ok\n"),
+        Err(error) if names || matches!(error, HealthError::Draining) => {
+            text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))
+        }
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "degraded\n"),
     }
 }
 

@@ -110,7 +110,7 @@ pub struct GatewaySettings {
     pub jwt_keys_seconds: NonZeroU64,
     /// The claim that names the tenant. Default: `tenant`.
     pub jwt_tenant_claim: String,
-    /// Address and port to serve `/metrics` and `/healthz` on. Default: none, neither is served.
+    /// Address and port to serve `/metrics`, `/healthz` and `/readyz` on. Default: none, none is served.
     #[serde(deserialize_with = "address")]
     pub metrics_listen: Option<SocketAddr>,
     /// Bearer token that allows reading names of tenants at `metrics-listen` from other machines; only in the file. The
@@ -163,6 +163,9 @@ pub struct GatewaySettings {
     /// Seconds without a request after which a legacy HTTP session ends, and the budget of a client without a session
     /// restarts. Default: 1,800.
     pub session_idle_seconds: NonZeroU64,
+    /// Milliseconds for which a gateway that is told to end still accepts HTTP connections, while `/readyz` says that it is
+    /// about to end. Default: 0.
+    pub drain_ms: u64,
     /// Milliseconds that calls in flight may take to finish at shutdown. Default: 10,000.
     pub shutdown_ms: NonZeroU64,
     /// Maximum number of items in one page of the lists of tools, resources, templates and prompts, if the server does not
@@ -261,6 +264,7 @@ impl Default for GatewaySettings {
             body_timeout_ms: at_least_one(10_000),
             write_timeout_ms: at_least_one(30_000),
             session_idle_seconds: at_least_one(1800),
+            drain_ms: 0,
             shutdown_ms: at_least_one(10_000),
             list_page_size: None,
             translate: TranslateMode::Auto,

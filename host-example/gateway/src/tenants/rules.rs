@@ -64,6 +64,8 @@ pub struct Rules {
     pub(crate) instructions: Option<String>,
     /// Dropped messages and lines of servers.
     dropped: Arc<AtomicU64>,
+    /// Whether the gateway is about to end.
+    draining: Arc<AtomicBool>,
 }
 
 impl Rules {
@@ -97,6 +99,7 @@ impl Rules {
             only_reads: false,
             instructions: None,
             dropped: Arc::default(),
+            draining: Arc::default(),
             config,
             filter,
             tools,
@@ -150,6 +153,7 @@ impl Rules {
             only_reads: self.only_reads,
             instructions: self.instructions.clone(),
             dropped: Arc::clone(&self.dropped),
+            draining: Arc::clone(&self.draining),
         }
     }
 
@@ -208,6 +212,16 @@ impl Rules {
             let text = "dropped server output that is not a message";
             tracing::warn!(lines, bytes, %reason, "{text}");
         }
+    }
+
+    /// Records that the gateway is about to end, so that load balancers send clients elsewhere.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the gateway is about to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_name_conflict(&self) {

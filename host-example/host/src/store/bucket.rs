@@ -11,8 +11,10 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
+use super::bucket_jobs::{Record, below_job};
 use super::directory::Directory;
 use super::key::KEY_BYTES;
+use super::lease::{Lease, is_lease};
 use super::objects::Objects;
 use super::ranges::Ranges;
 use super::sweep::{Removal, Sweep};
@@ -43,6 +45,9 @@ pub(super) struct Bucket {
     pub(super) ledger: Mutex<Ledger>,
     /// By key of the file, those read last at the end.
     ranges: Mutex<VecDeque<(String, Arc<Ranges>)>>,
+    /// For how long a lease of this store holds.
+    pub(super) lease_time: Duration,
+    pub(super) own_lease: Mutex<Option<Lease>>,
     /// Offloads that are being copied to this machine.
     copying: Mutex<HashMap<Ulid, Arc<Mutex<()>>>>,
 }
@@ -65,6 +70,22 @@ pub(super) struct Object {
     pub(super) modified: SystemTime,
 }
 
+/// An object, as read.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) bytes: Vec<u8>,
+    pub(super) modified: SystemTime,
+    pub(super) version: Version,
+}
+
+/// Which of the contents of an object it is.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "object-store"), expect(dead_code, reason = "nothing is read"))]
+pub(super) struct Version {
+    pub(super) e_tag: Option<String>,
+    pub(super) version: Option<String>,
+}
+
 /// An offload that is complete in a directory.
 pub(super) struct Publication<'a> {
     /// Directory name of the tenant.
@@ -79,16 +100,17 @@ pub(super) struct Publication<'a> {
     pub(super) time_to_live: Option<Duration>,
 }
 
-/// Most bytes of one tenant, and of all.
+/// Most bytes of one tenant and of all, and when offloads expire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quotas {
     pub(super) tenant: u64,
     pub(super) total: u64,
+    pub(super) time_to_live: Duration,
 }
 
 /// What a list shows of one offload.
 #[derive(Debug)]
-struct Found {
+struct ListedOffload {
     tenant: String,
     id: Ulid,
     keys: Vec<String>,
@@ -104,11 +126,15 @@ struct Survey {
     now: SystemTime,
     time_to_live: Duration,
     left_age: Duration,
-    last: Option<Found>,
+    lease_time: Duration,
+    last: Option<ListedOffload>,
     /// By directory name of the tenant.
     counted: HashMap<String, Counted>,
     /// Expired, or left by a process that ended.
-    over: Vec<Found>,
+    over: Vec<ListedOffload>,
+    jobs: Vec<Record>,
+    /// Keys of leases whose stores are gone.
+    leases: Vec<String>,
 }
 
 impl Bucket {
@@ -118,16 +144,18 @@ impl Bucket {
             left_age: config.left_age,
             ledger: Mutex::default(),
             ranges: Mutex::default(),
+            lease_time: config.lease_time,
+            own_lease: Mutex::default(),
             copying: Mutex::default(),
         })
     }
 
     /// Uploads an offload: its files, then its manifest.
-    pub(super) fn publish(&self, offload: Publication<'_>, quotas: Quotas, ttl: Duration) -> Result<(), StoreError> {
+    pub(super) fn publish(&self, offload: Publication<'_>, quotas: Quotas) -> Result<(), StoreError> {
         let (tenant, id) = (offload.tenant, offload.id);
         let sizes = offload.record.files.iter().map(|file| file.bytes + Ranges::size(file));
         let needed = sizes.fold(offload.manifest.len() as u64, u64::saturating_add);
-        self.make_room(tenant, id, needed, quotas, ttl)?;
+        self.make_room(tenant, needed, quotas, |ledger| ledger.reserve(tenant, id, needed))?;
         let published = self.upload(offload);
         self.ledger.lock().settle(tenant, id, published.is_ok());
         published
@@ -166,8 +194,8 @@ impl Bucket {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let put = self.objects.create(key, manifest.to_vec());
-            if matches!(put, Ok(true)) {
+            let put = self.objects.put_if(key, manifest.to_vec(), None);
+            if matches!(put, Ok(Some(_))) {
                 return Ok(());
             }
             match (self.objects.get(key, MANIFEST_BYTES_MAX), put) {
@@ -235,7 +263,7 @@ impl Bucket {
             Err(StoreError::NotFound { .. }) => {
                 getrandom::fill(&mut key).map_err(|error| StoreError::Random(error.into()))?;
                 // Another store may be first, and an answer may be lost.
-                self.objects.create(CURSOR_KEY, key.to_vec()).and_then(|_| read())?
+                self.objects.put_if(CURSOR_KEY, key.to_vec(), None).and_then(|_| read())?
             }
             found => found?,
         };
@@ -247,20 +275,24 @@ impl Bucket {
     /// Removes expired offloads and what has no manifest, and counts the others. What cannot be removed is logged and left to
     /// the next sweep.
     pub(super) fn sweep(&self, now: SystemTime, time_to_live: Duration) -> Result<Sweep, StoreError> {
-        let Survey { mut counted, over, .. } = self.survey("", now, time_to_live)?;
+        let Survey { mut counted, over, jobs, leases, .. } = self.survey("", now, time_to_live)?;
         let mut ledger = self.ledger.lock();
         ledger.retain(|tenant| counted.contains_key(tenant));
         counted.drain().for_each(|(tenant, counted)| ledger.replace(&tenant, counted));
         ledger.set_fresh();
         drop(ledger);
+        self.sweep_jobs(jobs, now, time_to_live);
+        if let Err(error) = self.objects.delete(&leases) {
+            warn!(error = &error as &dyn std::error::Error, "cannot remove leases from the bucket");
+        }
         let mut sweep = Sweep::default();
         for some in over.chunks(REMOVED_AT_ONCE) {
-            let some: Vec<&Found> = some.iter().filter(|found| self.is_still_over(found)).collect();
+            let some: Vec<&ListedOffload> = some.iter().filter(|found| self.is_still_over(found)).collect();
             if let Err(error) = self.remove(&some) {
                 warn!(error = &error as &dyn std::error::Error, "cannot remove offloads from the bucket");
                 continue;
             }
-            for Found { tenant, id, bytes, is_published, .. } in some {
+            for ListedOffload { tenant, id, bytes, is_published, .. } in some {
                 if *is_published {
                     info!(tenant, handle = %id, bytes, "offload expired");
                 }
@@ -275,7 +307,7 @@ impl Bucket {
     /// Lists what a sweep would remove.
     pub(super) fn removals(&self, now: SystemTime, time_to_live: Duration) -> Result<Vec<Removal>, StoreError> {
         let over = self.survey("", now, time_to_live)?.over;
-        let removal = |found: Found| {
+        let removal = |found: ListedOffload| {
             let path = self.objects.place(&key(&found.tenant, found.id));
             Removal { path, is_expired: found.is_published, bytes: found.bytes }
         };
@@ -284,34 +316,45 @@ impl Bucket {
 
     fn survey(&self, below: &str, now: SystemTime, time_to_live: Duration) -> Result<Survey, StoreError> {
         let left_age = self.left_age;
-        let survey = Survey { now, time_to_live, left_age, last: None, counted: HashMap::new(), over: Vec::new() };
+        let survey = Survey {
+            now,
+            time_to_live,
+            left_age,
+            lease_time: self.lease_time,
+            last: None,
+            counted: HashMap::new(),
+            over: Vec::new(),
+            jobs: Vec::new(),
+            leases: Vec::new(),
+        };
         let mut survey = self.objects.list(below, survey, Survey::add)?;
         survey.end();
         Ok(survey)
     }
 
     /// A bucket may list the objects of one offload apart: nothing published is taken for what a process left.
-    fn is_still_over(&self, found: &Found) -> bool {
+    fn is_still_over(&self, found: &ListedOffload) -> bool {
         found.is_published || matches!(self.manifest(&found.tenant, found.id), Err(StoreError::NotFound { .. }))
     }
 
     /// Deletes the manifests, so that nothing is found any more, and then the files.
-    fn remove(&self, offloads: &[&Found]) -> Result<(), StoreError> {
+    fn remove(&self, offloads: &[&ListedOffload]) -> Result<(), StoreError> {
         let keys = offloads.iter().flat_map(|found| &found.keys).cloned();
         let (manifests, files): (Vec<_>, Vec<_>) = keys.partition(|key| key.ends_with(MANIFEST));
         self.objects.delete(&manifests)?;
         self.objects.delete(&files)
     }
 
-    /// Makes room within the quotas, and reserves it. Removes the oldest offloads: of this tenant, then of all.
-    fn make_room(
+    /// Makes room within the quotas, and counts it with `add`. Removes the oldest offloads and records of ended jobs: of this
+    /// tenant, then of all.
+    pub(super) fn make_room(
         &self,
         tenant: &str,
-        id: Ulid,
         needed: u64,
         quotas: Quotas,
-        time_to_live: Duration,
+        add: impl FnOnce(&mut Ledger),
     ) -> Result<(), StoreError> {
+        let time_to_live = quotas.time_to_live;
         let quotas = [(QuotaKind::Tenant, quotas.tenant, Some(tenant)), (QuotaKind::Total, quotas.total, None)];
         if let Some((which, limit, _)) = quotas.into_iter().find(|(_, limit, _)| needed > *limit) {
             return Err(StoreError::Quota { which, limit, needed });
@@ -326,32 +369,36 @@ impl Bucket {
             while ledger.bytes(of) > limit - needed {
                 let (tenant, id, kind) = ledger.oldest(of).ok_or(StoreError::Quota { which, limit, needed })?;
                 ledger.remove(&tenant, id, kind);
-                oldest.push((tenant, id));
+                oldest.push((tenant, id, kind));
             }
             Ok(())
         });
         if room.is_ok() {
-            ledger.reserve(tenant, id, needed);
+            add(&mut ledger);
         }
         // Others do not wait for the bucket.
         drop(ledger);
-        for (tenant, id) in oldest {
-            if let Err(error) = self.remove_one(&tenant, id) {
+        for (tenant, id, kind) in oldest {
+            if let Err(error) = self.remove_one(&tenant, id, kind) {
                 let error = &error as &dyn std::error::Error;
-                warn!(tenant, %id, error, "cannot remove an offload from the bucket");
+                warn!(tenant, %id, error, "cannot remove an offload or the record of a job from the bucket");
             }
         }
         room
     }
 
-    fn remove_one(&self, tenant: &str, id: Ulid) -> Result<(), StoreError> {
-        let mut found = Found::new(tenant.to_owned(), id);
-        found.keys = self.objects.list(&key(tenant, id), Vec::new(), |keys, object| keys.push(object.key))?;
+    fn remove_one(&self, tenant: &str, id: Ulid, kind: Kind) -> Result<(), StoreError> {
+        let below = match kind {
+            Kind::Record => below_job(tenant, id),
+            Kind::Offload | Kind::Growing => key(tenant, id),
+        };
+        let mut found = ListedOffload::new(tenant.to_owned(), id);
+        found.keys = self.objects.list(&below, Vec::new(), |keys, object| keys.push(object.key))?;
         self.remove(&[&found])
     }
 }
 
-impl Found {
+impl ListedOffload {
     fn new(tenant: String, id: Ulid) -> Self {
         let (keys, modified) = (Vec::new(), SystemTime::UNIX_EPOCH);
         Self { tenant, id, keys, bytes: 0, is_published: false, time_to_live: None, modified }
@@ -361,11 +408,26 @@ impl Found {
 impl Survey {
     /// Adds an object. Those of one offload follow each other.
     fn add(&mut self, object: Object) {
+        if is_lease(&object) {
+            // One that a store renews is never that old.
+            if object.modified + self.left_age + self.lease_time <= self.now.min(SystemTime::now()) {
+                self.leases.push(object.key);
+            }
+            return;
+        }
+        let object = match Record::of(object) {
+            Ok(record) => {
+                record.count(&mut self.counted);
+                self.jobs.push(record);
+                return;
+            }
+            Err(object) => object,
+        };
         let Some((tenant, id, name)) = parse(&object.key) else { return };
         if !self.last.as_ref().is_some_and(|last| last.tenant == tenant && last.id == id) {
             self.end();
         }
-        let last = self.last.get_or_insert_with(|| Found::new(tenant.to_owned(), id));
+        let last = self.last.get_or_insert_with(|| ListedOffload::new(tenant.to_owned(), id));
         last.bytes += object.bytes;
         last.modified = last.modified.max(object.modified);
         last.is_published |= name == MANIFEST_NAME;

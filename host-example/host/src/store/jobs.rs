@@ -2,7 +2,8 @@
 //!
 //! The records of a tenant are files in `{root}/{tenant}/.jobs/`, each written under another name and renamed. The name
 //! says the state: `{ULID}.running-{owner}` while the store `owner` runs the job, `{ULID}.ended` from its end on, and
-//! `{ULID}.lost` once a sweep has found that the owner is gone. What a record holds is not the store's concern.
+//! `{ULID}.lost` once a sweep has found that the owner is gone. What a record holds is not the store's concern. In a bucket,
+//! they are [objects](super::bucket_jobs).
 //!
 //! Records count toward the quotas, and old ones of ended jobs are removed to make room, as old offloads are.
 
@@ -20,10 +21,10 @@ use super::usage::{Counted, Kind};
 use super::{Store, StoreError, Ulid, tenant_name};
 
 /// Directory of the records, in that of a tenant. It begins with a dot, so it is not an offload.
-const JOBS: &str = ".jobs";
+pub(super) const JOBS: &str = ".jobs";
 
 /// Maximum size of the record of a job that runs, 1 MiB: it holds a call without its result.
-const RUNNING_BYTES_MAX: u64 = 1 << 20;
+pub(super) const RUNNING_BYTES_MAX: u64 = 1 << 20;
 
 /// The state of a job, as far as its record shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,8 @@ pub struct JobRecord {
 
 /// The state in the name of a record. A later one counts where several are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mark {
+pub(super) enum Mark {
+    /// Of the owner or, in a bucket, the lease.
     Running(Ulid),
     Lost,
     Ended,
@@ -59,30 +61,42 @@ enum Mark {
 impl Mark {
     fn parse(name: &OsStr) -> Option<(Ulid, Self)> {
         let (id, mark) = name.to_str()?.split_once('.')?;
-        let mark = match mark {
-            "ended" => Self::Ended,
-            "lost" => Self::Lost,
-            mark => Self::Running(mark.strip_prefix("running-")?.parse().ok()?),
-        };
-        Some((id.parse().ok()?, mark))
+        Some((id.parse().ok()?, Self::of(mark)?))
     }
 
     fn name(self, id: Ulid) -> String {
+        format!("{id}.{}", self.text())
+    }
+
+    pub(super) fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "ended" => Self::Ended,
+            "lost" => Self::Lost,
+            text => Self::Running(text.strip_prefix("running-")?.parse().ok()?),
+        })
+    }
+
+    pub(super) fn text(self) -> String {
         match self {
-            Self::Running(owner) => format!("{id}.running-{owner}"),
-            Self::Lost => format!("{id}.lost"),
-            Self::Ended => format!("{id}.ended"),
+            Self::Running(owner) => format!("running-{owner}"),
+            Self::Lost => "lost".to_owned(),
+            Self::Ended => "ended".to_owned(),
         }
     }
 }
 
 impl Store {
-    /// Records that this store runs a job. Until [`Store::end_job`], the job is lost if the process ends.
+    /// Records that this store runs a job. Until [`Store::end_job`], the job is lost if the process ends; in a bucket, once its
+    /// lease is over, [`BucketConfig::lease_time`](super::BucketConfig::lease_time) after it was renewed last.
     ///
     /// # Errors
-    /// [`StoreError::Quota`], [`StoreError::NoSpace`] or [`StoreError::Io`].
+    /// [`StoreError::Quota`], [`StoreError::NoSpace`], [`StoreError::Io`] or [`StoreError::Bucket`].
     pub fn begin_job(&self, tenant: &str, id: Ulid, record: &[u8]) -> Result<(), StoreError> {
-        let (mark, tenant) = (Mark::Running(self.owner()?), tenant_name(tenant));
+        let tenant = tenant_name(tenant);
+        if let Some(bucket) = self.bucket()? {
+            return bucket.begin_job(&tenant, id, record, self.quotas());
+        }
+        let mark = Mark::Running(self.owner()?);
         let bytes = bytes_on_disk(record.len() as u64, 0);
         self.make_room_for(&tenant, bytes, |ledger| ledger.add_running(&tenant, bytes))?;
         self.jobs_directory(&tenant)?.put_with(&mark.name(id), record, self.inner.config.synchronizes())
@@ -92,9 +106,13 @@ impl Store {
     /// expires [`StoreConfig::time_to_live`](super::StoreConfig::time_to_live) after that.
     ///
     /// # Errors
-    /// [`StoreError::Quota`], [`StoreError::NoSpace`] or [`StoreError::Io`], if the record is not written.
+    /// [`StoreError::Quota`], [`StoreError::NoSpace`], [`StoreError::Io`] or [`StoreError::Bucket`], if the record is not
+    /// written.
     pub fn end_job(&self, tenant: &str, id: Ulid, record: &[u8], kept_max: usize) -> Result<(), StoreError> {
         let name = tenant_name(tenant);
+        if let Some(bucket) = self.bucket()? {
+            return bucket.end_job(&name, id, record, kept_max, self.quotas());
+        }
         let directory = self.jobs_directory(&name)?;
         let running = Mark::Running(self.owner()?).name(id);
         let before = directory.file(&running).map_or(0, |(_, metadata)| file_bytes(&metadata));
@@ -111,8 +129,11 @@ impl Store {
     /// Reads the first `bytes_max` bytes of the record of a job of this tenant.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], also for a record that has expired; [`StoreError::Io`].
+    /// [`StoreError::NotFound`], also for a record that has expired; [`StoreError::Io`]; [`StoreError::Bucket`].
     pub fn job(&self, tenant: &str, id: Ulid, bytes_max: u64) -> Result<JobRecord, StoreError> {
+        if let Some(bucket) = self.bucket()? {
+            return bucket.job(&tenant_name(tenant), id, bytes_max, self.inner.config.time_to_live);
+        }
         let directory = self.opened()?.root.directory(tenant_name(tenant))?.directory(JOBS)?;
         // Most are asked for after their end; the others need the name of their store.
         let (mark, found) = match directory.file(&Mark::Ended.name(id)) {
@@ -145,8 +166,11 @@ impl Store {
     /// The jobs of this tenant that have a record, newest first.
     ///
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Io`]; [`StoreError::Bucket`].
     pub fn jobs(&self, tenant: &str) -> Result<Vec<Ulid>, StoreError> {
+        if let Some(bucket) = self.bucket()? {
+            return bucket.jobs(&tenant_name(tenant));
+        }
         let directory = self.opened()?.root.directory(tenant_name(tenant)).and_then(|parent| parent.directory(JOBS));
         match directory {
             Err(StoreError::NotFound { .. }) => Ok(Vec::new()),

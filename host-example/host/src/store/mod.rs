@@ -14,6 +14,7 @@
 //! following links, and publishes only what the record lists.
 
 mod bucket;
+mod bucket_jobs;
 mod copies;
 pub(crate) mod directory;
 mod error;
@@ -21,6 +22,7 @@ mod expiry;
 mod growing;
 mod jobs;
 pub(crate) mod key;
+mod lease;
 mod names;
 #[cfg(feature = "object-store")]
 mod objects;
@@ -56,7 +58,7 @@ pub use lro_reading::{Growth, Section};
 use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
-use self::bucket::Bucket;
+use self::bucket::{Bucket, Quotas};
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
@@ -95,6 +97,8 @@ pub const REQUEST_TIME_DEFAULT: Duration = Duration::from_secs(20);
 pub const RETRY_TIME_DEFAULT: Duration = Duration::from_secs(30);
 /// Default of [`BucketConfig::left_age`]: an hour.
 pub const LEFT_AGE_DEFAULT: Duration = Duration::from_secs(3600);
+/// Default of [`BucketConfig::lease_time`].
+pub const LEASE_TIME_DEFAULT: Duration = Duration::from_secs(30);
 /// Name of the cursor key in the root, or in the bucket.
 const CURSOR_KEY: &str = ".cursor-key";
 /// Maximum length of a tenant's directory name, in bytes.
@@ -137,6 +141,9 @@ pub struct BucketConfig {
     /// Age of the last object from which on objects without a manifest are removed: a process that ended left them. Publishing
     /// that takes half of it fails, so that nothing is published whose files were removed.
     pub left_age: Duration,
+    /// Time for which the lease of a store that runs jobs holds, in whole seconds: it is renewed three times in it. The jobs of a
+    /// store that has ended are lost from then on. Clocks are compared with that of the bucket.
+    pub lease_time: Duration,
     /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
 }
@@ -157,6 +164,7 @@ impl BucketConfig {
             request_time: REQUEST_TIME_DEFAULT,
             retry_time: RETRY_TIME_DEFAULT,
             left_age: LEFT_AGE_DEFAULT,
+            lease_time: LEASE_TIME_DEFAULT,
             options: BTreeMap::new(),
         }
     }
@@ -307,6 +315,12 @@ impl Store {
         }
         let opened = Arc::new(Bucket::open(config)?);
         Ok(Some(self.inner.bucket.get_or_init(|| opened)))
+    }
+
+    /// Quotas of the bucket.
+    fn quotas(&self) -> Quotas {
+        let StoreConfig { tenant_bytes_max, total_bytes_max, time_to_live, .. } = self.inner.config;
+        Quotas { tenant: tenant_bytes_max, total: total_bytes_max, time_to_live }
     }
 
     /// What is known of the offloads.

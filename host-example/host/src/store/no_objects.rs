@@ -4,7 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::bucket::{Object, Upload};
+use super::bucket::{Found, Object, Upload, Version};
 use super::directory::Directory;
 use super::{BucketConfig, StoreError};
 
@@ -26,6 +26,14 @@ impl Objects {
         match *self {}
     }
 
+    pub(super) fn find(&self, _: &str, _: u64) -> Result<Found, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn first(&self, _: &str, _: u64) -> Result<Vec<u8>, StoreError> {
+        match *self {}
+    }
+
     pub(super) fn range(&self, _: &str, _: Range<u64>) -> Result<Vec<u8>, StoreError> {
         match *self {}
     }
@@ -34,7 +42,7 @@ impl Objects {
         match *self {}
     }
 
-    pub(super) fn create(&self, _: &str, _: Vec<u8>) -> Result<bool, StoreError> {
+    pub(super) fn put_if(&self, _: &str, _: Vec<u8>, _: Option<&Version>) -> Result<Option<Version>, StoreError> {
         match *self {}
     }
 

@@ -18,8 +18,8 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
-    WriteMultipart,
+    BackoffConfig, ClientConfigKey, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig, UpdateVersion, WriteMultipart,
 };
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, spawn_blocking};
 use twox_hash::XxHash3_64;
 
-use super::bucket::{Object, Upload};
+use super::bucket::{Found, Object, Upload, Version};
 use super::directory::Directory;
 use super::error::failed;
 use super::ranges::BLOCK_BYTES;
@@ -79,17 +79,36 @@ impl Objects {
 
     /// Reads an object of at most `bytes_max` bytes.
     pub(super) fn get(&self, key: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+        self.find(key, bytes_max).map(|found| found.bytes)
+    }
+
+    /// As [`Objects::get`], with its version and when it was written.
+    pub(super) fn find(&self, key: &str, bytes_max: u64) -> Result<Found, StoreError> {
         let (store, path) = (Arc::clone(&self.store), self.path(key));
         let read = async move {
             let found = store.get(&path).await?;
             if found.meta.size > bytes_max {
                 return Ok(None);
             }
-            found.bytes().await.map(Some)
+            let (modified, version) = (found.meta.last_modified.into(), found.meta.version.clone());
+            let version = Version { e_tag: found.meta.e_tag.clone(), version };
+            Ok::<_, object_store::Error>(Some(Found { bytes: found.bytes().await?.into(), modified, version }))
         };
         let reason = "it is larger than the limit";
-        let bytes = self.wait("read", key, read)?;
-        bytes.map(Vec::from).ok_or_else(|| StoreError::Unexpected { path: self.place(key), reason })
+        self.wait("read", key, read)?.ok_or_else(|| StoreError::Unexpected { path: self.place(key), reason })
+    }
+
+    /// Reads the first bytes of an object.
+    pub(super) fn first(&self, key: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+        if bytes_max == 0 {
+            return Ok(Vec::new());
+        }
+        let (store, path) = (Arc::clone(&self.store), self.path(key));
+        let read = async move {
+            let options = GetOptions { range: Some(GetRange::Bounded(0..bytes_max)), ..GetOptions::default() };
+            store.get_opts(&path, options).await?.bytes().await
+        };
+        self.wait("read", key, read).map(Vec::from)
     }
 
     /// Reads a range of an object.
@@ -104,13 +123,22 @@ impl Objects {
         self.wait("write", key, async move { store.put(&path, PutPayload::from(bytes)).await }).map(drop)
     }
 
-    /// Writes an object unless there is one. Returns whether it did.
-    pub(super) fn create(&self, key: &str, bytes: Vec<u8>) -> Result<bool, StoreError> {
+    /// Writes an object if it is of this version; without one, if there is none. Returns its new version if it did.
+    pub(super) fn put_if(
+        &self,
+        key: &str,
+        bytes: Vec<u8>,
+        version: Option<&Version>,
+    ) -> Result<Option<Version>, StoreError> {
+        use object_store::Error::{AlreadyExists, NotFound, Precondition};
         let (store, path) = (Arc::clone(&self.store), self.path(key));
+        let mode = version
+            .cloned()
+            .map_or(PutMode::Create, |Version { e_tag, version }| PutMode::Update(UpdateVersion { e_tag, version }));
         let put = async move {
-            match store.put_opts(&path, PutPayload::from(bytes), PutOptions::from(PutMode::Create)).await {
-                Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-                put => put.map(|_| true),
+            match store.put_opts(&path, PutPayload::from(bytes), PutOptions::from(mode)).await {
+                Err(AlreadyExists { .. } | Precondition { .. } | NotFound { .. }) => Ok(None),
+                put => put.map(|put| Some(Version { e_tag: put.e_tag, version: put.version })),
             }
         };
         self.wait("write", key, put)

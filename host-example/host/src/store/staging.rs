@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use lro_contract::manifest::{MANIFEST_VERSION, Manifest, is_file_name};
 use tracing::warn;
 
-use super::bucket::{Publication, Quotas};
+use super::bucket::Publication;
 use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
@@ -174,8 +174,6 @@ impl Staging {
             let addition = additions.iter().find(|addition| addition.name == name);
             addition.map(|addition| addition.bytes.as_slice()).unwrap_or_default()
         };
-        let config = &self.store.inner.config;
-        let quotas = Quotas { tenant: config.tenant_bytes_max, total: config.total_bytes_max };
         let publication = Publication {
             tenant: &tenant_name(&self.tenant),
             id: self.id,
@@ -185,7 +183,7 @@ impl Staging {
             manifest: added(MANIFEST_NAME),
             time_to_live: self.time_to_live,
         };
-        bucket.publish(publication, quotas, config.time_to_live)
+        bucket.publish(publication, self.store.quotas())
     }
 
     /// Compares the names on disk with those of the record.

@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::Method;
-use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONNECTION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
 use rustls::ServerConfig;
@@ -171,7 +171,8 @@ impl Server {
         Ok(format!("{scheme}://{}{}", self.listener.local_addr()?, self.face.rules.config.gateway.path))
     }
 
-    /// Serves until `stop` is ready, then waits for requests in flight up to `gateway.shutdown-ms`.
+    /// Serves until `stop` is ready and for `gateway.drain-ms` after that, then waits for requests in flight up to
+    /// `gateway.shutdown-ms`.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { listener, tls, face } = self;
         let (certificate, tls) = tls.unzip();
@@ -189,9 +190,21 @@ impl Server {
         let serving = Arc::clone(&face);
         let answer = move |caller, request| {
             let face = Arc::clone(&serving);
-            async move { face.answer(caller, request).await }
+            async move {
+                let mut response = face.answer(caller, request).await;
+                if face.rules.is_draining() {
+                    // A connection that stays would be closed while its client sends the next request.
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                response
+            }
         };
-        connections.serve(listener, answer, stop).await;
+        let drained = async {
+            stop.await;
+            face.rules.drain();
+            tokio::time::sleep(Duration::from_millis(face.rules.config.gateway.drain_ms)).await;
+        };
+        connections.serve(listener, answer, drained).await;
         // Open streams and calls that wait for jobs would hold up the shutdown.
         face.rules.jobs.wake_all();
         face.server.bridge().end_streams();

@@ -6,11 +6,15 @@ use std::time::{Duration, Instant};
 use lro_host::store::{JobState, Store, Ulid};
 
 use crate::session::Session;
+use crate::settings::StorePlace;
 use crate::tenants::jobs::RunningJob;
 use crate::tenants::rules::Rules;
 
 /// How often the record of a job is read that runs in another process.
 const ELSEWHERE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The same where each look is two or three requests to a bucket.
+const BUCKET_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A job that a call waits for.
 #[derive(Clone, Debug)]
@@ -38,7 +42,9 @@ impl Session {
 
 /// Reads the record of the job now and then. Holds no thread meanwhile.
 fn wait_elsewhere(rules: &Arc<Rules>, tenant: String, job: Ulid, deadline: Instant, wake: Box<dyn FnOnce() + Send>) {
-    let (next, shared) = (deadline.min(Instant::now() + ELSEWHERE_INTERVAL), Arc::clone(rules));
+    let is_in_bucket = matches!(rules.config.store, Some(StorePlace::Bucket(_)));
+    let interval = if is_in_bucket { BUCKET_INTERVAL } else { ELSEWHERE_INTERVAL };
+    let (next, shared) = (deadline.min(Instant::now() + interval), Arc::clone(rules));
     rules.jobs.wait_until(job, next, move || {
         let rules = Arc::clone(&shared);
         shared.workers.run(move |_| {

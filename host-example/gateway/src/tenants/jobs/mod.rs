@@ -23,7 +23,7 @@ pub(crate) use self::running::{JobCall, Progress, RunningJob};
 use self::waiting::{Until, Waiting};
 
 /// Reason of a job whose end no gateway saw.
-const LOST: &str = "the gateway ended while the job ran";
+const LOST: &str = "the gateway ended, or did not reach its store, while the job ran";
 
 /// Reason of a job whose result could not be written.
 const NOT_KEPT: &str = "its result could not be kept, see the log of the gateway";
