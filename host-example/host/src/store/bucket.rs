@@ -4,11 +4,11 @@
 //! of an offload or nothing. It is deleted first. What has no manifest was left by a process that ended, and is removed once
 //! it is older than [`BucketConfig::left_age`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tracing::{info, warn};
 
 use super::directory::Directory;
@@ -44,7 +44,15 @@ pub(super) struct Bucket {
     /// By key of the file, those read last at the end.
     ranges: Mutex<VecDeque<(String, Arc<Ranges>)>>,
     /// Offloads that are being copied to this machine.
-    copying: Mutex<HashMap<Ulid, Arc<Mutex<()>>>>,
+    copying: Mutex<HashSet<Ulid>>,
+    copied: Condvar,
+}
+
+/// The right to copy an offload to this machine, which one at a time has.
+#[derive(Debug)]
+pub(super) struct Turn {
+    bucket: Arc<Bucket>,
+    id: Ulid,
 }
 
 /// A file to be uploaded.
@@ -119,6 +127,7 @@ impl Bucket {
             ledger: Mutex::default(),
             ranges: Mutex::default(),
             copying: Mutex::default(),
+            copied: Condvar::new(),
         })
     }
 
@@ -215,16 +224,13 @@ impl Bucket {
         Ok(ranges)
     }
 
-    /// Lets one thread at a time copy an offload to this machine.
-    pub(super) fn one_at_a_time<T>(&self, id: Ulid, copy: impl FnOnce() -> T) -> T {
-        let lock = Arc::clone(self.copying.lock().entry(id).or_default());
-        let copied = {
-            let _turn = lock.lock();
-            copy()
-        };
-        drop(lock);
-        self.copying.lock().retain(|_, lock| Arc::strong_count(lock) > 1);
-        copied
+    /// Waits until nobody else copies an offload to this machine.
+    pub(super) fn turn(self: &Arc<Self>, id: Ulid) -> Turn {
+        let mut copying = self.copying.lock();
+        while !copying.insert(id) {
+            self.copied.wait(&mut copying);
+        }
+        Turn { bucket: Arc::clone(self), id }
     }
 
     /// The key that signs cursors, which all stores on this bucket share. Created if it is missing.
@@ -348,6 +354,13 @@ impl Bucket {
         let mut found = Found::new(tenant.to_owned(), id);
         found.keys = self.objects.list(&key(tenant, id), Vec::new(), |keys, object| keys.push(object.key))?;
         self.remove(&[&found])
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.bucket.copying.lock().remove(&self.id);
+        self.bucket.copied.notify_all();
     }
 }
 

@@ -56,6 +56,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
 use self::bucket::Bucket;
+pub(crate) use self::copies::{Copying, Files};
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
@@ -105,7 +106,7 @@ pub struct StoreConfig {
     /// Age at which an offload expires that does not have its own time to live, measured from the time in its id.
     pub time_to_live: Duration,
     /// Whether publishing waits until the data is on disk. Without, a power failure may lose or damage an offload.
-    /// Other processes never see partial offloads either way.
+    /// Other processes never see partial offloads either way. With a bucket, it is about records of jobs and growing results alone.
     pub fsync: bool,
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,

@@ -63,9 +63,9 @@ impl Staging {
         self.id
     }
 
-    /// Whether publishing waits until the files are on disk.
+    /// Whether publishing waits until the files are on disk. What a bucket has need not be.
     pub fn is_durable(&self) -> bool {
-        self.store.inner.config.fsync
+        self.store.inner.config.fsync && self.store.inner.config.bucket.is_none()
     }
 
     /// Sets the age at which the offload expires, in whole seconds, at most [`TIME_TO_LIVE_MAX`]. `None`: that of the
