@@ -12,6 +12,9 @@ use parking_lot::{Condvar, Mutex};
 /// Blocks that wait for the component. Then the thread waits for it.
 const BLOCKS_WAITING: usize = 3;
 
+/// Distance in bytes between two positions of a file at which its reader is woken: what a component reads at once.
+const STEP_BYTES: u64 = 256 * 1024;
+
 /// Gives the blocks of a file, one after another, until nobody takes them any more.
 #[derive(Debug)]
 pub(crate) struct Giver(Option<SyncSender<Vec<u8>>>);
@@ -116,8 +119,13 @@ impl Arriver {
 
     /// Says that more bytes were written.
     pub(crate) fn add(&self, bytes: usize) {
-        self.0.progress.lock().bytes += bytes as u64;
-        self.0.changed.notify_all();
+        let mut progress = self.0.progress.lock();
+        let before = progress.bytes;
+        progress.bytes += bytes as u64;
+        // The reader is not woken for every piece.
+        if before / STEP_BYTES != progress.bytes / STEP_BYTES {
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -134,10 +142,10 @@ impl Arrival {
         self.0.name == name
     }
 
-    /// Waits until bytes are there behind an offset, and returns how many; none if no more come.
-    pub(crate) fn wait_behind(&self, offset: u64) -> u64 {
+    /// Waits until so many bytes are there behind an offset, and returns how many are; fewer if no more come.
+    pub(crate) fn wait_behind(&self, offset: u64, bytes: u64) -> u64 {
         let mut progress = self.0.progress.lock();
-        while progress.bytes <= offset && !progress.is_over {
+        while progress.bytes < offset.saturating_add(bytes) && !progress.is_over {
             self.0.changed.wait(&mut progress);
         }
         progress.bytes.saturating_sub(offset)
@@ -156,13 +164,13 @@ mod tests {
         let arrival = arriver.arrival();
         assert!(arrival.is_of("text") && !arrival.is_of("other"));
         arriver.add(10);
-        assert_eq!(arrival.wait_behind(4), 6);
+        assert_eq!(arrival.wait_behind(4, 2), 6);
         let reader = arrival.clone();
-        let waiting = thread::spawn(move || (reader.wait_behind(10), reader.wait_behind(15)));
+        let waiting = thread::spawn(move || (reader.wait_behind(10, 9), reader.wait_behind(15, 1)));
         arriver.add(5);
         drop(arriver);
         assert_eq!(waiting.join().ok(), Some((5, 0)));
-        assert_eq!(arrival.wait_behind(12), 3);
+        assert_eq!(arrival.wait_behind(12, 1), 3);
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Extractor {
         if let Some(first) =
             arrivals.iter().find(|arrival| sources.first().is_some_and(|source| arrival.is_of(&source.name)))
         {
-            first.wait_behind(0);
+            first.wait_behind(0, 1);
         }
         let incoming = Incoming { ahead: None, arrivals };
         let (prepared, limits) = (&self.prepared, &self.limits);

@@ -17,7 +17,7 @@ use lro_gateway::settings::{DecisionMode, FailureMode, PolicySettings};
 use lro_host::extract::{Budget, Query, Question};
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::sandbox::{Limits, Payload};
-use lro_host::store::{Offload, Store, StoreConfig};
+use lro_host::store::{BucketConfig, Offload, Store, StoreConfig};
 use lro_tests::{bucket, default_policy, extractor, settings, synthetic};
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path as Key;
@@ -47,7 +47,9 @@ fn measure(records: usize) {
     let directory = TempDir::new().unwrap();
     let url = bucket::new_bucket();
     let open = |name: &str, in_bucket: bool| {
-        let bucket = in_bucket.then(|| bucket::config(&url, bucket::port()));
+        // The server takes long to put the parts of an upload together on a busy machine.
+        let request_time = Duration::from_secs(120);
+        let bucket = in_bucket.then(|| BucketConfig { request_time, ..bucket::config(&url, bucket::port()) });
         Store::open(StoreConfig { bucket, ..StoreConfig::new(directory.path().join(name)) }).unwrap()
     };
     let (local, writer, reader) = (open("local", false), open("writer", true), open("reader", true));
@@ -127,6 +129,7 @@ fn row(name: &str, time: Duration, compared: Option<(&str, Duration)>) {
 impl Client {
     fn open(url: &str) -> Self {
         let mut builder = AmazonS3Builder::new().with_url(url);
+        builder = builder.with_config("timeout".parse().unwrap(), "120s");
         for (name, value) in bucket::variables(bucket::port()) {
             builder = builder.with_config(name.to_lowercase().parse().unwrap(), value);
         }

@@ -90,9 +90,10 @@ impl OpenFile {
             return Ok(block);
         }
         *ahead = None;
-        let arrived = self.arrival.as_ref().map(|arrival| clock.waiting(|| arrival.wait_behind(offset)));
+        let bytes_max = bytes_max.min(READ_BYTES_MAX);
+        let arrived = self.arrival.as_ref().map(|arrival| clock.waiting(|| arrival.wait_behind(offset, bytes_max)));
         let bytes_max = bytes_max.min(arrived.unwrap_or(u64::MAX));
-        let mut bytes = Vec::with_capacity(usize::try_from(bytes_max.min(READ_BYTES_MAX)).unwrap_or_default());
+        let mut bytes = Vec::with_capacity(usize::try_from(bytes_max).unwrap_or_default());
         if bytes.capacity() > 0 {
             append_at(&self.file, offset, &mut bytes)?;
         }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::bucket::{self, Bucket, Turn};
+use super::cipher::{OffloadCipher, Opening, sealed_bytes};
 use super::directory::Directory;
 use super::error::failed;
 use super::objects::TRANSFERS_AT_ONCE;
@@ -42,6 +43,7 @@ pub(super) struct CopyOf {
 #[derive(Debug)]
 pub(crate) struct Copying {
     bucket: Arc<Bucket>,
+    cipher: Option<OffloadCipher>,
     staging: Staging,
     record: OffloadRecord,
     /// Those that were not fetched yet, in the order of the record.
@@ -51,7 +53,7 @@ pub(crate) struct Copying {
 
 impl Store {
     /// The copy of an offload in a bucket, or an empty one.
-    pub(super) fn copy(&self, offload: &Offload) -> Result<Files, StoreError> {
+    pub(super) fn copy(&self, offload: &Offload, cipher: Option<OffloadCipher>) -> Result<Files, StoreError> {
         let open = || Directory::open(offload.path.clone());
         let Some(bucket) = self.bucket()? else { return open().map(Files::Here) };
         let turn = bucket.turn(offload.id);
@@ -64,7 +66,7 @@ impl Store {
         let record = offload.record.clone();
         let create = |file: &FileRecord| Ok((staging.directory.create_file(&file.name)?, Arriver::of(&file.name)));
         let files = record.files.iter().map(create).collect::<Result<_, StoreError>>()?;
-        Ok(Files::InBucket(Box::new(Copying { bucket: Arc::clone(bucket), staging, record, files, turn })))
+        Ok(Files::InBucket(Box::new(Copying { bucket: Arc::clone(bucket), cipher, staging, record, files, turn })))
     }
 
     /// The copy of an offload.
@@ -73,10 +75,16 @@ impl Store {
     }
 
     /// Opens a file in the bucket.
-    pub(super) fn open_in_bucket(&self, offload: &Offload, record: &FileRecord) -> Result<Reader, StoreError> {
+    pub(super) fn open_in_bucket(
+        &self,
+        offload: &Offload,
+        record: &FileRecord,
+        cipher: Option<&OffloadCipher>,
+    ) -> Result<Reader, StoreError> {
         let Some(bucket) = self.bucket()? else { return Err(StoreError::NotFound { path: offload.path.clone() }) };
         let key = bucket::key(&tenant_name(&offload.tenant), offload.id);
-        Ok(Reader::in_bucket(RangeReader::new(Arc::clone(bucket), key, record.clone()), record))
+        let source = RangeReader::new(Arc::clone(bucket), key, record.clone(), cipher)?;
+        Ok(Reader::in_bucket(source, record))
     }
 }
 
@@ -144,13 +152,22 @@ impl Copying {
         let Staging { tenant, id, directory, .. } = &self.staging;
         let (mut hasher, mut next) = (FileHasher::new(record.kind == FileKind::Records), 0);
         let key = format!("{}/{}", bucket::key(&tenant_name(tenant), *id), record.name);
-        self.bucket.objects.download(&key, record.bytes, |chunk| {
-            write_all_at(file, next, chunk).map_err(failed("write", directory.path.join(&record.name)))?;
-            to.add(chunk.len());
-            hasher.add(next, chunk);
-            next += chunk.len() as u64;
-            Ok(())
-        })?;
+        let mut add = |bytes: &[u8]| {
+            write_all_at(file, next, bytes).map_err(failed("write", directory.path.join(&record.name)))?;
+            to.add(bytes.len());
+            hasher.add(next, bytes);
+            next += bytes.len() as u64;
+            Ok::<_, StoreError>(())
+        };
+        let objects = &self.bucket.objects;
+        match &self.cipher {
+            None => objects.download(&key, record.bytes, add)?,
+            Some(cipher) => {
+                let mut opening = Opening::new(cipher.object(&key)?, objects.place(&key));
+                objects.download(&key, sealed_bytes(record.bytes), |chunk| opening.add(chunk, &mut add))?;
+                opening.finish(&mut add)?;
+            }
+        }
         Ok(hasher.finish())
     }
 

@@ -14,6 +14,11 @@
 //! following links, and publishes only what the record lists.
 
 mod bucket;
+#[cfg(feature = "object-store")]
+mod cipher;
+#[cfg(not(feature = "object-store"))]
+#[path = "no_cipher.rs"]
+mod cipher;
 mod copies;
 pub(crate) mod directory;
 mod error;
@@ -64,6 +69,7 @@ pub use self::growing::{Growing, PARTIAL_SECTION};
 pub use self::jobs::{JobRecord, JobState};
 use self::key::Key;
 pub use self::names::safe_name;
+use self::offload::InBucket;
 pub use self::offload::Offload;
 use self::owner::Owner;
 pub use self::quota::QuotaKind;
@@ -136,6 +142,10 @@ pub struct BucketConfig {
     /// Age of the last object from which on objects without a manifest are removed: a process that ended left them. Publishing
     /// that takes half of it fails, so that nothing is published whose files were removed.
     pub left_age: Duration,
+    /// Directory with the keys that offloads are encrypted with: for each tenant a file `TENANT.key`, named as its directory, whose
+    /// lines are keys of 64 hexadecimal digits. The first encrypts, and each decrypts. It is read at each use. With it, a tenant
+    /// without a key can neither publish nor read, and what is not encrypted is refused. `None`: nothing is encrypted here.
+    pub keys: Option<PathBuf>,
     /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
 }
@@ -156,6 +166,7 @@ impl BucketConfig {
             request_time: REQUEST_TIME_DEFAULT,
             retry_time: RETRY_TIME_DEFAULT,
             left_age: LEFT_AGE_DEFAULT,
+            keys: None,
             options: BTreeMap::new(),
         }
     }
@@ -384,7 +395,7 @@ impl Store {
 
     fn find_in_bucket(&self, bucket: &Bucket, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
         let (now, name) = (SystemTime::now(), tenant_name(tenant));
-        let text = match bucket.manifest(&name, id) {
+        let (text, cipher) = match bucket.read_manifest(&name, id) {
             Err(StoreError::NotFound { .. }) if self.expires(id, None) <= now => {
                 return Err(StoreError::Expired { id });
             }
@@ -397,7 +408,7 @@ impl Store {
             return Err(StoreError::Expired { id });
         }
         let offload = self.offload(tenant, id, time_to_live, manifest.record);
-        Ok(Offload { in_bucket: Some(self.clone()), ..offload })
+        Ok(Offload { in_bucket: Some(InBucket { store: self.clone(), cipher }), ..offload })
     }
 
     fn find_in_directory(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {

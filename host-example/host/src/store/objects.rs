@@ -28,6 +28,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use twox_hash::XxHash3_64;
 
 use super::bucket::{Object, Upload};
+use super::cipher::{ObjectCipher, sealed_bytes};
 use super::directory::Directory;
 use super::error::failed;
 use super::ranges::BLOCK_BYTES;
@@ -130,7 +131,7 @@ impl Objects {
             async move {
                 let _permit = transfers.acquire().await.map_err(io::Error::other)?;
                 let (opened, _) = directory.file(&file.name)?;
-                upload(&*store, &path, Arc::new(opened), file.bytes).await
+                upload(&*store, &path, Arc::new(opened), file).await
             }
         });
         self.wait::<_, Failure>("write", &first, uploads.buffered(TRANSFERS_AT_ONCE).try_collect())
@@ -251,7 +252,10 @@ impl Objects {
     fn end<T>(&self, action: &'static str, key: &str, started: Receiver<Result<T, Failure>>) -> Result<T, StoreError> {
         let ended = started.recv().unwrap_or_else(|_| Err(io::Error::other("the request has panicked").into()));
         ended.map_err(|failure| match failure {
-            Failure::Bucket(object_store::Error::NotFound { .. }) => StoreError::NotFound { path: self.place(key) },
+            // What is written and not found is an upload that the bucket no longer knows, or a bucket that is not there.
+            Failure::Bucket(object_store::Error::NotFound { .. }) if action == "read" => {
+                StoreError::NotFound { path: self.place(key) }
+            }
             Failure::Bucket(source) => StoreError::bucket(action, self.place(key), source.into()),
             Failure::System(source) => failed(action, self.place(key))(source),
             Failure::Store(error) => error,
@@ -304,17 +308,18 @@ fn open(url: &str, config: &BucketConfig) -> Result<Arc<dyn ObjectStore>, object
 }
 
 /// Uploads a file of this size. Returns the checksums of its blocks.
-async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, bytes: u64) -> Result<Vec<u64>, Failure> {
-    let mut sums = Vec::new();
+async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, as_object: Upload) -> Result<Vec<u64>, Failure> {
+    let (mut sums, bytes, cipher) = (Vec::new(), as_object.bytes, as_object.cipher.map(Arc::new));
+    let size = if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
     if bytes <= PART_BYTES {
-        let part = read(&file, 0..bytes, &mut sums).await?;
+        let part = read(&file, 0..bytes, cipher.as_ref(), &mut sums).await?;
         store.put(path, PutPayload::from(part)).await?;
         return Ok(sums);
     }
     let mut upload = WriteMultipart::new_with_chunk_size(store.put_multipart(path).await?, PART_BYTES as usize);
     for part in parts(bytes) {
         let ready = match upload.wait_for_capacity(PARTS_AT_ONCE).await {
-            Ok(()) => read(&file, part, &mut sums).await,
+            Ok(()) => read(&file, part, cipher.as_ref(), &mut sums).await,
             Err(error) => Err(error.into()),
         };
         match ready {
@@ -329,20 +334,27 @@ async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, bytes: u6
     match upload.finish().await {
         // The answer may have been lost, and the request that repeats it finds no upload any more.
         Err(error) => match store.head(path).await {
-            Ok(found) if found.size == bytes => Ok(sums),
+            Ok(found) if found.size == size => Ok(sums),
             _ => Err(error.into()),
         },
         Ok(_) => Ok(sums),
     }
 }
 
-/// Reads a part of a file, and adds the checksums of its blocks.
-async fn read(file: &Arc<File>, part: Range<u64>, sums: &mut Vec<u64>) -> Result<Vec<u8>, Failure> {
+/// Reads a part of a file, adds the checksums of its blocks, and encrypts it.
+async fn read(
+    file: &Arc<File>,
+    part: Range<u64>,
+    cipher: Option<&Arc<ObjectCipher>>,
+    sums: &mut Vec<u64>,
+) -> Result<Vec<u8>, Failure> {
     let (file, mut bytes) = (Arc::clone(file), vec![0; (part.end - part.start) as usize]);
+    let (cipher, first) = (cipher.map(Arc::clone), part.start / BLOCK_BYTES as u64);
     let (bytes, found) = spawn_blocking(move || {
         read_exact_at(&file, part.start, &mut bytes)?;
         let sums: Vec<u64> = bytes.chunks(BLOCK_BYTES).map(XxHash3_64::oneshot).collect();
-        Ok::<_, io::Error>((bytes, sums))
+        let sealed = cipher.map(|cipher| cipher.seal(first, &bytes)).transpose()?;
+        Ok::<_, Failure>((sealed.unwrap_or(bytes), sums))
     })
     .await??;
     sums.extend(found);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::cipher::OffloadCipher;
 use super::copies::Files;
 use super::directory::Directory;
 use super::reader::Reader;
@@ -21,8 +22,15 @@ pub struct Offload {
     pub(super) record: OffloadRecord,
     pub(super) growth: Option<Growth>,
     pub(super) verified: Arc<Verified>,
-    /// The store that has it in a bucket.
-    pub(super) in_bucket: Option<Store>,
+    pub(super) in_bucket: Option<InBucket>,
+}
+
+/// Where an offload in a bucket is.
+#[derive(Clone, Debug)]
+pub(super) struct InBucket {
+    pub(super) store: Store,
+    /// `None` if it is not encrypted.
+    pub(super) cipher: Option<OffloadCipher>,
 }
 
 impl Offload {
@@ -79,7 +87,7 @@ impl Offload {
     /// As [`Offload::directory`], but the caller copies the files if they are not here.
     pub(crate) fn files(&self) -> Result<Files, StoreError> {
         match (&self.in_bucket, Directory::open(self.path.clone())) {
-            (Some(store), Err(StoreError::NotFound { .. })) => store.copy(self),
+            (Some(InBucket { store, cipher }), Err(StoreError::NotFound { .. })) => store.copy(self, cipher.clone()),
             (_, opened) => opened.map(Files::Here),
         }
     }
@@ -91,7 +99,7 @@ impl Offload {
         };
         let opened = Reader::open(directory, record, &self.verified);
         match &self.in_bucket {
-            Some(store) => store.copy_of(self).opened(opened),
+            Some(InBucket { store, .. }) => store.copy_of(self).opened(opened),
             None => opened,
         }
     }
@@ -106,7 +114,9 @@ impl Offload {
         let opened = Directory::open(self.path.clone()).and_then(|directory| self.open_in(&directory, name));
         match (&self.in_bucket, self.record.file(name)) {
             // A copy may be removed at any time.
-            (Some(store), Some(record)) => opened.or_else(|_| store.open_in_bucket(self, record)),
+            (Some(InBucket { store, cipher }), Some(record)) => {
+                opened.or_else(|_| store.open_in_bucket(self, record, cipher.as_ref()))
+            }
             _ => opened,
         }
     }

@@ -17,8 +17,8 @@ use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
 use super::{
-    FileDigest, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, OpenRoot, QuotaKind,
-    Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
+    FileDigest, FileKind, FileRecord, InBucket, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, OpenRoot,
+    QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
 };
 use crate::digest;
 use crate::faults::fail_point;
@@ -100,9 +100,8 @@ impl Staging {
     /// [`StoreError::NoSpace`] and [`StoreError::Io`], also for a failed fsync; [`StoreError::Bucket`].
     pub fn publish(mut self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
         match self.try_publish(&mut record) {
-            Ok(()) => {
+            Ok(in_bucket) => {
                 let offload = self.store.offload(&self.tenant, self.id, self.time_to_live, record);
-                let in_bucket = self.store.inner.config.bucket.as_ref().map(|_| self.store.clone());
                 Ok(Offload { in_bucket, ..offload })
             }
             Err(error) => {
@@ -132,11 +131,12 @@ impl Staging {
         Ok(additions)
     }
 
-    fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<(), StoreError> {
+    fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<Option<InBucket>, StoreError> {
         let additions = self.additions(record)?;
         self.write(&record.files, &additions)?;
-        self.upload(record, &additions)?;
-        self.rename()
+        let in_bucket = self.upload(record, &additions)?;
+        self.rename()?;
+        Ok(in_bucket)
     }
 
     /// Keeps the files of an offload that lies in a bucket as a copy.
@@ -173,8 +173,8 @@ impl Staging {
     }
 
     /// Uploads everything, if there is a bucket.
-    fn upload(&self, record: &OffloadRecord, additions: &[Addition]) -> Result<(), StoreError> {
-        let Some(bucket) = self.store.bucket()? else { return Ok(()) };
+    fn upload(&self, record: &OffloadRecord, additions: &[Addition]) -> Result<Option<InBucket>, StoreError> {
+        let Some(bucket) = self.store.bucket()? else { return Ok(None) };
         let added = |name: &str| {
             let addition = additions.iter().find(|addition| addition.name == name);
             addition.map(|addition| addition.bytes.as_slice()).unwrap_or_default()
@@ -190,7 +190,8 @@ impl Staging {
             manifest: added(MANIFEST_NAME),
             time_to_live: self.time_to_live,
         };
-        bucket.publish(publication, quotas, config.time_to_live)
+        let cipher = bucket.publish(publication, quotas, config.time_to_live)?;
+        Ok(Some(InBucket { store: self.store.clone(), cipher }))
     }
 
     /// Compares the names on disk with those of the record.
