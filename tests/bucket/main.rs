@@ -1,7 +1,8 @@
-//! The store in a bucket: what holds for a directory too, what is its own, and faults of the network and the server.
+//! The store in a bucket: what holds for a directory too, what is its own, encryption, and faults of the network and the server.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod encrypted;
 mod faults;
 mod jobs;
 mod own;

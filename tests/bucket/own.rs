@@ -12,7 +12,9 @@ use lro_host::store::{BucketConfig, QuotaKind, Section, Store, StoreConfig, Stor
 use lro_tests::bucket::{self, Fate, Proxy, Seen, keys, put};
 use lro_tests::extractor;
 
-use crate::support::{HEADER, Kind, Place, TEAM, content, forget_copies, has_copy, id, is_absent, publish, rows};
+use crate::support::{
+    HEADER, Kind, Place, TEAM, content, forget_copies, has_copy, id, id_of_age, is_absent, publish, rows,
+};
 
 /// Method, last part of the key and range.
 fn shown(seen: &[Seen]) -> Vec<String> {
@@ -63,7 +65,12 @@ fn a_page_far_away_costs_an_index_and_a_range() {
 }
 
 fn ask(store: &Store, id: lro_host::store::Ulid) -> Result<String, lro_host::extract::ExtractError> {
-    let test = serde_json::json!({"where": [{"field": "id", "op": "ge", "value": 19_998}], "limit": 5});
+    ask_from(store, id, 19_998)
+}
+
+/// The records from one on, by a question.
+fn ask_from(store: &Store, id: lro_host::store::Ulid, first: u32) -> Result<String, lro_host::extract::ExtractError> {
+    let test = serde_json::json!({"where": [{"field": "id", "op": "ge", "value": first}], "limit": 5});
     let query = lro_host::extract::Query::read(&test.to_string()).unwrap();
     let offload = store.find(TEAM, id)?;
     Ok(extractor().ask(&offload, None, &Question::Query(query), Budget::default())?.lines)
@@ -92,6 +99,71 @@ fn a_question_copies_its_offload_once() {
 }
 
 #[test]
+fn a_question_begins_with_what_has_arrived_and_ends_with_what_is_verified() {
+    let place = Place::new(Kind::Bucket);
+    let id = id();
+    let records = format!("{HEADER}{}", rows(400_000));
+    let text = "word ".repeat(100_000);
+    publish(&place.open("one"), id, &[("items.jsonl", &records), ("text.txt", &text)]).unwrap();
+    let proxy = Proxy::start();
+    let store = place.open_behind("two", proxy.port(), |_| {});
+    let expected = "{\"id\":399999,\"name\":\"row 399999\"}\n";
+    let last = || ask_from(&store, id, 399_999);
+    // The last record: all of the file has been read. It comes in pieces, and the connection breaks in between, once.
+    let mut breaks = 1;
+    proxy.decide(move |seen| match seen.target.contains("items.jsonl") {
+        true if breaks > 0 => {
+            breaks -= 1;
+            Fate::AnswerCut
+        }
+        true => Fate::AnswerSlow,
+        false => Fate::Answered,
+    });
+    assert_eq!(last().unwrap(), expected);
+    let seen = proxy.seen();
+    let ranges: Vec<&str> = seen
+        .iter()
+        .filter(|seen| seen.target.contains("/items.jsonl"))
+        .filter_map(|seen| seen.range.as_deref())
+        .collect();
+    assert!(ranges.len() == 2 && ranges[0].starts_with("bytes=0-"), "{ranges:?}");
+    assert!(!ranges[1].starts_with("bytes=0-"), "what has come is not asked for again: {ranges:?}");
+    assert!(has_copy(&store, id));
+    // The answer is right before the last byte, which is another.
+    forget_copies(&store);
+    let mut damaged = records.clone().into_bytes();
+    *damaged.last_mut().unwrap() = b' ';
+    put(&place.url, &format!("{TEAM}/{id}/items.jsonl"), &damaged);
+    let refused = ask_from(&store, id, 399_998).unwrap_err();
+    assert!(refused.to_string().contains("has changed") && !has_copy(&store, id), "{refused}");
+    // One that is too short ends too.
+    put(&place.url, &format!("{TEAM}/{id}/items.jsonl"), &damaged[..1_000_000]);
+    assert!(last().is_err() && !has_copy(&store, id));
+    put(&place.url, &format!("{TEAM}/{id}/items.jsonl"), records.as_bytes());
+    assert_eq!(last().unwrap(), expected);
+}
+
+#[test]
+fn a_damaged_copy_is_never_believed_and_is_read_from_the_bucket_again() {
+    let place = Place::new(Kind::Bucket);
+    let (store, id) = (place.open("one"), id());
+    let records = format!("{HEADER}{}", rows(20_000));
+    publish(&store, id, &[("items.jsonl", &records)]).unwrap();
+    let copy = store.shown_path(TEAM, id).join("items.jsonl");
+    let expected = "{\"id\":19999,\"name\":\"row 19999\"}\n";
+    // As a power failure leaves files that were not synchronized.
+    for damage in
+        [&[][..], &records.as_bytes()[..300_000], &vec![0; records.len()], records.replace("row", "ROW").as_bytes()]
+    {
+        fs::write(&copy, damage).unwrap();
+        let refused = ask_from(&store, id, 19_999).unwrap_err();
+        assert!(refused.to_string().contains("has changed") && !has_copy(&store, id), "{refused}");
+        assert_eq!(ask_from(&store, id, 19_999).unwrap(), expected);
+        assert!(has_copy(&store, id));
+    }
+}
+
+#[test]
 fn copies_make_room_for_each_other_and_come_again() {
     let place = Place::new(Kind::Bucket);
     let text = "x".repeat(100_000);
@@ -112,6 +184,35 @@ fn copies_make_room_for_each_other_and_come_again() {
     let refused = publish(&store, id(), &[("a.txt", &"x".repeat(400_000))]);
     assert!(matches!(refused, Err(StoreError::Quota { which: QuotaKind::Copies, .. })), "{refused:?}");
     assert!(keys(&place.url).iter().all(|key| ids.iter().any(|id| key.contains(&id.to_string()))));
+}
+
+#[test]
+fn a_quota_is_exceeded_by_what_others_have_added_since_the_last_count_alone() {
+    let place = Place::new(Kind::Bucket);
+    let text = "x".repeat(100_000);
+    let ids = [90, 80, 70, 60, 50, 40].map(|seconds| id_of_age(seconds, 0));
+    let add = |store: &Store, number: usize| publish(store, ids[number], &[("a.txt", &text)]).unwrap();
+    let other = place.open("two");
+    add(&other, 0);
+    other.sweep(SystemTime::now()).unwrap();
+    let one = other.usage().bytes;
+    let quotas = StoreConfig { tenant_bytes_max: 3 * one + one / 2, ..place.config("one") };
+    let store = Store::open(quotas).unwrap();
+    let listed = || {
+        let seen = place.open("three");
+        seen.sweep(SystemTime::now()).unwrap();
+        seen.list().iter().map(|listed| listed.id).collect::<Vec<_>>()
+    };
+    // The first one counts all; what the other adds then, it does not know.
+    add(&store, 1);
+    add(&other, 2);
+    add(&other, 3);
+    add(&store, 4);
+    assert_eq!(listed(), ids[..5]);
+    // From the next count on, it does.
+    store.sweep(SystemTime::now()).unwrap();
+    add(&store, 5);
+    assert_eq!(listed(), ids[3..]);
 }
 
 #[test]

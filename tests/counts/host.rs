@@ -9,6 +9,7 @@ use lro_gateway::settings::Config;
 use lro_gateway::{Rehearsal, parts};
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::read::{PageContent, PageRequest, Pages, Start};
+use lro_host::store::Fsync;
 use lro_tests::synthetic;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -58,7 +59,7 @@ fn page(directory: &TempDir) -> Box<dyn FnMut()> {
 fn small_result(directory: &TempDir) -> Box<dyn FnMut()> {
     let mut config = Config::default();
     config.dir = directory.path().to_owned();
-    config.fsync = false;
+    config.fsync = Fsync::Never;
     let session = Rehearsal::new(&config, None).expect("a gateway");
     let mut id = 0;
     let mut exchange = move |method: &str, params: &Value, result: &str| {

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 30] = [
+const OF_THE_HOST: [&str; 31] = [
     "admission",
     "clients",
     "dir",
@@ -54,6 +54,7 @@ const OF_THE_HOST: [&str; 30] = [
     "sections",
     "store",
     "store-copies",
+    "store-keys",
     "store-lease-seconds",
     "store-left-seconds",
     "store-retry-ms",

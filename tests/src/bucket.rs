@@ -251,6 +251,15 @@ fn ask_bytes(port: u16, request: &[u8]) -> Vec<u8> {
     answer
 }
 
+/// The content of an object below the prefix of a bucket.
+pub fn get(url: &str, key: &str) -> Vec<u8> {
+    let head = format!("GET /{}/{key} HTTP/1.1\r\n{HEADERS}\r\n", url.strip_prefix("s3://").unwrap());
+    let answer = ask(server().port, &head);
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..end]));
+    answer[end..].to_vec()
+}
+
 /// Writes an object below the prefix of a bucket, as nobody does who knows the format.
 pub fn put(url: &str, key: &str, content: &[u8]) {
     let head = format!("PUT /{}/{key} HTTP/1.1\r\n{HEADERS}", url.strip_prefix("s3://").unwrap());

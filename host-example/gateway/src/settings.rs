@@ -109,6 +109,9 @@ pub struct Config {
     pub store_retry_ms: u64,
     /// Seconds after which what a process left in the bucket is removed. Default: 3600.
     pub store_left_seconds: NonZeroU64,
+    /// Directory with the keys that offloads in the bucket are encrypted with, by tenant. Default: none.
+    #[serde(deserialize_with = "some_path")]
+    pub store_keys: Option<PathBuf>,
     /// Seconds after which the jobs of a gateway that has ended are lost, with a bucket. Default: 30.
     pub store_lease_seconds: NonZeroU64,
     /// Age in seconds at which an offload expires, at least 1. Default: 3600.
@@ -265,6 +268,7 @@ impl Default for Config {
             store_timeout_ms: at_least_one(store::REQUEST_TIME_DEFAULT.as_millis() as u64),
             store_retry_ms: store::RETRY_TIME_DEFAULT.as_millis() as u64,
             store_left_seconds: at_least_one(store::LEFT_AGE_DEFAULT.as_secs()),
+            store_keys: None,
             store_lease_seconds: at_least_one(store::LEASE_TIME_DEFAULT.as_secs()),
             ttl_seconds: at_least_one(store::TIME_TO_LIVE_DEFAULT.as_secs()),
             fsync: Fsync::Before,

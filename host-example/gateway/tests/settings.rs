@@ -494,11 +494,12 @@ fn the_store_is_a_directory_or_a_bucket() {
     let config = load("store = \"dir:/data\"", &[("MCP_LRO_DIR", "/other")], &[]).unwrap();
     assert_eq!((config.dir.to_str().unwrap(), parts::store_config(&config).bucket), ("/data", None));
     assert!(config.origin("dir").to_string().starts_with("file /"));
-    let file = "store = \"s3://bucket/a/b\"\nstore-copies = 5\nstore-timeout-ms = 6\nstore-retry-ms = 0\nstore-left-seconds = 7\nstore-lease-seconds = 8";
+    let file = "store = \"s3://bucket/a/b\"\nstore-copies = 5\nstore-timeout-ms = 6\nstore-retry-ms = 0\nstore-left-seconds = 7\nstore-lease-seconds = 8\nstore-keys = \"/keys\"";
     let bucket = parts::store_config(&load(file, &[], &[]).unwrap()).bucket.unwrap();
     assert_eq!((bucket.url.as_str(), bucket.copies_bytes_max), ("s3://bucket/a/b", 5));
     let times = [bucket.request_time, bucket.retry_time, bucket.left_age, bucket.lease_time];
     assert_eq!(times, [Duration::from_millis(6), Duration::ZERO, Duration::from_secs(7), Duration::from_secs(8)]);
+    assert_eq!(bucket.keys.as_deref(), Some(PathBuf::from("/keys").as_path()));
     for wrong in ["", "bucket", "dir:", "s3:bucket", "s3://", "s3:///a", "http://bucket", "S3://bucket", "gs://?a"] {
         let found = problems(&format!("store = {wrong:?}"), &[], &[]);
         assert!(found.len() == 1 && found.iter().all(|text| text.contains("expected dir:PATH")), "{wrong}: {found:?}");
@@ -1212,6 +1213,7 @@ fn what_is_the_same_for_all_tenants_is_refused() {
         ("quota-total = 1", "quota-total"),
         ("store = \"s3://a\"", "store"),
         ("store-copies = 1", "store-copies"),
+        ("store-keys = \"/a\"", "store-keys"),
         ("store-lease-seconds = 1", "store-lease-seconds"),
         ("store-left-seconds = 1", "store-left-seconds"),
         ("store-retry-ms = 1", "store-retry-ms"),

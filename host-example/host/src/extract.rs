@@ -24,12 +24,12 @@ use lro_reading::{Section, asked_budget, files, fitted};
 
 use self::convert::question_error;
 pub use self::sql::Tables;
-use crate::ahead::{Giver, ahead};
+use crate::ahead::{Giver, Incoming, ahead};
 use crate::job::{self, Job};
 use crate::policy::{BuiltIn, CompileCache, LoadError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
 use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox};
-use crate::store::{Offload, Reader, StoreError};
+use crate::store::{Copying, FileRecord, Files, Offload, Reader, StoreError};
 
 /// The component of `guest/extract`: typed queries, jq programs and searches.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
@@ -146,12 +146,15 @@ impl Extractor {
         let (fitted, notes) = fitted(question, &files);
         let asked = component::Question::from(&fitted);
         let asked_budget = asked_budget(question, budget)?;
-        // Before the readers, which are to verify what the component reads: a copy of files in a bucket too.
-        let directory = offload.directory()?;
-        let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
         let sources: Vec<_> = files.iter().copied().map(component::Source::from).collect();
-        let called = self.call(&self.prepared, readers, vec![directory], &sources, &asked, asked_budget);
-        let (answer, cost) = called.await?;
+        let (answer, cost) = match offload.files()? {
+            Files::Here(directory) => {
+                let open = |file: &&FileRecord| offload.open_in(&directory, &file.name);
+                let readers = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+                self.call(&self.prepared, readers, vec![directory.into_file()?], &sources, &asked, asked_budget).await?
+            }
+            Files::InBucket(copying) => self.call_while_copying(copying, &sources, &asked, asked_budget).await?,
+        };
         let mut answer = answer.of_question(question, asked_budget, budget)?;
         answer.notes.extend(notes);
         Ok((answer, cost))
@@ -175,12 +178,47 @@ impl Extractor {
             }
             _ => (Giver::nobody(), None),
         };
-        let verifying = Verification::start(readers, giver);
-        let answered = prepared.extract_async(&self.limits, directories, ahead, sources, question, budget.into()).await;
+        let readers = Arc::new(readers);
+        let shared = Arc::clone(&readers);
+        // An only file is read once, for both.
+        let verifying = Beside::start("lro-verify", move || match shared.as_slice() {
+            [only] => only.verify_and_give(giver),
+            several => several.iter().try_for_each(Reader::verify),
+        });
+        let incoming = Incoming { ahead, arrivals: Vec::new() };
+        let answered =
+            prepared.extract_async(&self.limits, directories, incoming, sources, question, budget.into()).await;
         // If a file has changed, that explains any other error.
-        verifying.end()?;
-        let (answer, cost) = answered.map_err(ExtractError::Call)?;
-        Ok((answer.map_err(|error| question_error(error, question))?.into(), cost))
+        match verifying {
+            Some(verifying) => verifying.end()?,
+            None => readers.iter().try_for_each(Reader::verify)?,
+        }
+        answer_of(answered, question)
+    }
+
+    /// Calls the component while another thread copies the files from their bucket.
+    async fn call_while_copying(
+        &self,
+        copying: Box<Copying>,
+        sources: &[component::Source],
+        question: &component::Question,
+        budget: Budget,
+    ) -> Result<(Answer, Cost), ExtractError> {
+        let (directories, arrivals) = (vec![copying.directory()?], copying.arrivals());
+        let fetching = Beside::start("lro-copy", || copying.fetch())
+            .ok_or(QuestionError::Answer("no thread could be started to copy the files"))?;
+        // No instance is held while the bucket has not answered.
+        if let Some(first) =
+            arrivals.iter().find(|arrival| sources.first().is_some_and(|source| arrival.is_of(&source.name)))
+        {
+            first.wait_behind(0, 1);
+        }
+        let incoming = Incoming { ahead: None, arrivals };
+        let (prepared, limits) = (&self.prepared, &self.limits);
+        let answered = prepared.extract_async(limits, directories, incoming, sources, question, budget.into()).await;
+        // If the files did not come, or are others, that explains any other error.
+        fetching.end()?.keep()?;
+        answer_of(answered, question)
     }
 
     /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
@@ -203,41 +241,34 @@ impl Extractor {
     }
 }
 
-/// Verification of files on another thread while a question about them is answered. A cancelled question waits for its
-/// end, so that such threads do not accumulate. An only file is read once, for both.
-struct Verification {
-    readers: Arc<Vec<Reader>>,
+/// Work on files on another thread while a question about them is answered. A cancelled question waits for its end, so that such
+/// threads do not accumulate.
+struct Beside<T>(Option<JoinHandle<Result<T, StoreError>>>);
+
+impl<T: Send + 'static> Beside<T> {
     /// `None` if no thread could be started.
-    thread: Option<JoinHandle<Result<(), StoreError>>>,
-}
-
-impl Verification {
-    fn start(readers: Vec<Reader>, giver: Giver) -> Self {
-        let readers = Arc::new(readers);
-        let shared = Arc::clone(&readers);
-        let verify = move || match shared.as_slice() {
-            [only] => only.verify_and_give(giver),
-            several => several.iter().try_for_each(Reader::verify),
-        };
-        let thread = thread::Builder::new().name("lro-verify".into()).spawn(verify).ok();
-        Self { readers, thread }
+    fn start(name: &str, work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Option<Self> {
+        Some(Self(Some(thread::Builder::new().name(name.into()).spawn(work).ok()?)))
     }
 
-    fn end(mut self) -> Result<(), ExtractError> {
-        let verified = match self.thread.take() {
-            Some(thread) => {
-                thread.join().map_err(|_| QuestionError::Answer("a panic during the verification of the files"))?
-            }
-            None => self.readers.iter().try_for_each(Reader::verify),
-        };
-        Ok(verified?)
+    fn end(mut self) -> Result<T, ExtractError> {
+        let ended = self.0.take().and_then(|thread| thread.join().ok());
+        Ok(ended.ok_or(QuestionError::Answer("a panic while the files were read"))??)
     }
 }
 
-impl Drop for Verification {
+impl<T> Drop for Beside<T> {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.0.take() {
             let _ = thread.join();
         }
     }
+}
+
+fn answer_of(
+    answered: Result<(Result<component::Answer, component::ExtractError>, Cost), CallError>,
+    question: &component::Question,
+) -> Result<(Answer, Cost), ExtractError> {
+    let (answer, cost) = answered.map_err(ExtractError::Call)?;
+    Ok((answer.map_err(|error| question_error(error, question))?.into(), cost))
 }

@@ -33,6 +33,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
             request_time: Duration::from_millis(config.store_timeout_ms.get()),
             retry_time: Duration::from_millis(config.store_retry_ms),
             left_age: Duration::from_secs(config.store_left_seconds.get()),
+            keys: config.store_keys.clone(),
             lease_time: Duration::from_secs(config.store_lease_seconds.get()),
             ..BucketConfig::new(url)
         }),

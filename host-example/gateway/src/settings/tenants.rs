@@ -8,7 +8,7 @@ use super::Config;
 use super::layers::{Origin, flatten, key_text};
 
 /// Keys that all tenants share: they concern the process, the store, or the readers of all offloads.
-pub const SHARED_KEYS: [&str; 23] = [
+pub const SHARED_KEYS: [&str; 24] = [
     "admission",
     "breaker",
     "config",
@@ -26,6 +26,7 @@ pub const SHARED_KEYS: [&str; 23] = [
     "quota-total",
     "store",
     "store-copies",
+    "store-keys",
     "store-lease-seconds",
     "store-left-seconds",
     "store-retry-ms",

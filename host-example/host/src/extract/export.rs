@@ -14,6 +14,7 @@ use super::{
     ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, Failures, HITS_MAX, Jq, Query, Question,
     RESULTS_MAX, Search, Sql, Tables, component, question_error,
 };
+use crate::ahead::Incoming;
 use crate::job;
 use crate::sandbox::{CallError, Cost, Limits};
 use crate::store::{FileRecord, Offload, Reader};
@@ -175,9 +176,7 @@ impl<'a> Export<'a> {
         limit: Option<u32>,
     ) -> Result<Self, ExtractError> {
         let room = limit.map_or(u64::MAX, u64::from);
-        // The reader is to verify what the component reads, a copy of a file in a bucket too.
-        offload.directory()?;
-        let reader = offload.open(&file.name)?;
+        let reader = offload.open_in(&offload.copied()?, &file.name)?;
         let (start, part_bytes, skip) = (file.digest_from, PART_BYTES, offset);
         let (answer, cost) = (Answer::empty(offset), Cost::default());
         let (refused, deadline) = (None, None);
@@ -239,7 +238,8 @@ impl<'a> Export<'a> {
         }
         let limits = Limits { wall_time: left, ..limits.clone() };
         let directories = vec![self.offload.directory()?];
-        let asked = prepared.extract_async(&limits, directories, None, &[source], question, budget).await;
+        let asked =
+            prepared.extract_async(&limits, directories, Incoming::default(), &[source], question, budget).await;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;
         self.cost.time += cost.time;
         self.cost.memory_bytes = self.cost.memory_bytes.max(cost.memory_bytes);

@@ -5,6 +5,7 @@ use lro_reading::{Table, sql_tables};
 use super::{Answer, Budget, ExtractError, Extractor, Sql, component};
 use crate::job;
 use crate::store::Offload;
+use crate::store::directory::Directory;
 
 /// Sections of an offload that a query may name as tables.
 #[derive(Clone, Debug)]
@@ -38,16 +39,19 @@ impl Extractor {
             .iter()
             .map(|Tables { offload, section, name }| (offload.record(), section.as_deref(), name.as_deref()));
         let found = sql_tables(sections, sql)?;
-        let directories = tables.iter().map(|table| table.offload.directory()).collect::<Result<Vec<_>, _>>()?;
+        let directories = tables.iter().map(|table| table.offload.copied()).collect::<Result<Vec<_>, _>>()?;
         let (mut sources, mut names, mut readers) = (Vec::new(), Vec::new(), Vec::new());
         for Table { offload: index, file, name } in found {
-            let Some(Tables { offload, .. }) = tables.get(index) else { continue };
+            let (Some(Tables { offload, .. }), Some(opened)) = (tables.get(index), directories.get(index)) else {
+                continue;
+            };
             let directory = u32::try_from(index).unwrap_or(u32::MAX);
             names.push(name);
-            readers.push(offload.open(&file.name)?);
+            readers.push(offload.open_in(opened, &file.name)?);
             sources.push(component::Source { directory, ..file.into() });
         }
         let asked = component::Sql { query: sql.query.clone(), tables: names, offset: sql.offset, limit: sql.limit };
+        let directories = directories.into_iter().map(Directory::into_file).collect::<Result<Vec<_>, _>>()?;
         let budget = budget.capped();
         let asked = component::Question::Sql(asked);
         let (answer, _) = self.call(&self.sql.get()?, readers, directories, &sources, &asked, budget).await?;

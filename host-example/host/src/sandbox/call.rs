@@ -24,7 +24,7 @@ use super::state::{CallState, Clock};
 use super::text::{describe, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::versions::PolicyInstance;
 use super::{Payload, PayloadReader, one_line};
-use crate::ahead::Ahead;
+use crate::ahead::Incoming;
 use crate::faults::fail_point;
 use crate::job;
 
@@ -248,15 +248,15 @@ impl PreparedExtraction {
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        job::finish(self.extract_async(limits, directories, None, sources, question, budget))
+        job::finish(self.extract_async(limits, directories, Incoming::default(), sources, question, budget))
     }
 
-    /// As [`PreparedExtraction::extract`]; the file of `ahead` is not read again. Blocks from the start, and yields once a tick.
+    /// As [`PreparedExtraction::extract`]; what is incoming is not read again. Blocks from the start, and yields once a tick.
     pub(crate) async fn extract_async(
         &self,
         limits: &Limits,
         directories: Vec<File>,
-        ahead: Option<Ahead>,
+        incoming: Incoming,
         sources: &[Source],
         question: &Question,
         budget: Budget,
@@ -264,7 +264,7 @@ impl PreparedExtraction {
         let permit = self.permits.question(limits.wait).await?;
         let directories = directories.into_iter().map(|directory| (directory, FsPerms::ReadOnly)).collect();
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, false, permit)?;
-        run.store.data_mut().ahead = ahead;
+        run.store.data_mut().incoming = incoming;
         let answered = run.extract(self, sources, question, budget).await;
         let answer = answered.map_err(|error| match error.downcast_ref() {
             // The component's shadow stack is at the start of its memory, and safe Rust cannot get out of bounds

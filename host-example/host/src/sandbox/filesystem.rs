@@ -170,8 +170,8 @@ impl sync::HostDescriptor for View<'_> {
         let fd = ready(wasi::HostDescriptor::open_at(&mut self.wasi(), fd, path_flags, name, open_flags, flags))?;
         match self.0.table.get(&fd)? {
             Descriptor::File(opened) => {
-                let ahead = self.0.ahead.take_if(|ahead| ahead.is_of(&path));
-                let opened = self.0.output.opened(open_permit, Arc::clone(&opened.file), ahead, &path, truncates);
+                let incoming = self.0.incoming.file(&path);
+                let opened = self.0.output.opened(open_permit, Arc::clone(&opened.file), incoming, &path, truncates);
                 self.0.files.insert(fd.rep(), Arc::new(opened));
             }
             Descriptor::Dir(_) => drop(self.0.open_permits.insert(fd.rep(), open_permit)),
@@ -203,7 +203,7 @@ impl sync::HostDescriptor for View<'_> {
     fn read(&mut self, fd: Fd, length: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
         let open = self.file(&fd, OpenMode::READ)?;
         self.drain()?;
-        let bytes = open.read(offset, length)?;
+        let bytes = open.read(offset, length, &self.0.clock)?;
         let at_end = bytes.is_empty();
         Ok((bytes, at_end))
     }

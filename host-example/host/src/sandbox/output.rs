@@ -18,7 +18,8 @@ use lro_system::files::{IGNORES_CASE, append_at, write_all_at};
 use parking_lot::Mutex;
 
 use super::Limits;
-use crate::ahead::Ahead;
+use super::state::Clock;
+use crate::ahead::{Ahead, Arrival};
 use crate::faults::fail_point;
 
 /// Maximum bytes of one read: 256 KiB, as much as a search looks at, which stays in a processor's own cache on the way. The
@@ -75,19 +76,24 @@ pub(super) struct OpenFile {
     pub(super) file: Arc<File>,
     /// What another thread reads ahead of it.
     ahead: Mutex<Option<Ahead>>,
+    /// How much of it another thread has written.
+    arrival: Option<Arrival>,
     _permit: OpenPermit,
 }
 
 impl OpenFile {
     /// Reads up to so many bytes at an offset; none only at the end.
-    pub(super) fn read(&self, offset: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+    pub(super) fn read(&self, offset: u64, bytes_max: u64, clock: &Clock) -> io::Result<Vec<u8>> {
         let mut ahead = self.ahead.lock();
         let given = ahead.as_mut().and_then(|ahead| ahead.take(offset, bytes_max));
         if let Some(block) = given {
             return Ok(block);
         }
         *ahead = None;
-        let mut bytes = Vec::with_capacity(usize::try_from(bytes_max.min(READ_BYTES_MAX)).unwrap_or_default());
+        let bytes_max = bytes_max.min(READ_BYTES_MAX);
+        let arrived = self.arrival.as_ref().map(|arrival| clock.waiting(|| arrival.wait_behind(offset, bytes_max)));
+        let bytes_max = bytes_max.min(arrived.unwrap_or(u64::MAX));
+        let mut bytes = Vec::with_capacity(usize::try_from(bytes_max).unwrap_or_default());
         if bytes.capacity() > 0 {
             append_at(&self.file, offset, &mut bytes)?;
         }
@@ -226,7 +232,7 @@ impl Output {
         &mut self,
         permit: OpenPermit,
         file: Arc<File>,
-        ahead: Option<Ahead>,
+        (ahead, arrival): (Option<Ahead>, Option<Arrival>),
         name: &str,
         truncated: bool,
     ) -> OpenFile {
@@ -243,7 +249,8 @@ impl Output {
                 self.opened
             }
         };
-        OpenFile { number, is_jsonl: name.ends_with(".jsonl"), file, ahead: Mutex::new(ahead), _permit: permit }
+        let (is_jsonl, ahead) = (name.ends_with(".jsonl"), Mutex::new(ahead));
+        OpenFile { number, is_jsonl, file, ahead, arrival, _permit: permit }
     }
 
     pub(super) fn renamed(&mut self, old: &str, new: &str) {

@@ -14,7 +14,7 @@ use super::bindings::lro::filter::types;
 use super::limits::{Limits, Meter};
 use super::output::{OpenFile, OpenPermit, Output};
 use super::streams::FileStream;
-use crate::ahead::Ahead;
+use crate::ahead::Incoming;
 use crate::job;
 
 /// Maximum number of handles of all kinds that a policy holds at a time, including the result, open files and listings.
@@ -29,8 +29,8 @@ pub(super) struct CallState {
     pub(super) output: Output,
     /// The preopened directories: the staging directory of the call, or published ones to read; none for an inspection.
     pub(super) directories: Vec<(File, FsPerms)>,
-    /// A file that is read ahead, until it is opened.
-    pub(super) ahead: Option<Ahead>,
+    /// What other threads read, until it is opened.
+    pub(super) incoming: Incoming,
     /// Open files, by descriptor handle.
     pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
     /// Permits of open directories and listings, by handle.
@@ -59,7 +59,7 @@ impl CallState {
             clock,
             output: Output::new(limits, deadline, writes_back),
             directories,
-            ahead: None,
+            incoming: Incoming::default(),
             files: BTreeMap::new(),
             open_permits: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl CallState {
     }
 }
 
-/// Time used by a call: since its start, without the time in which it waited for a thread.
+/// Time used by a call: since its start, without the time in which it waited for a thread or for a file to arrive.
 #[derive(Clone)]
 pub(super) struct Clock {
     started: Instant,
@@ -89,7 +89,19 @@ impl Clock {
     pub(super) async fn pause(self) {
         let left = Instant::now();
         job::pause().await;
-        let paused = u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.add_pause(left);
+    }
+
+    /// Waits for a file that is on its way from a bucket. That time does not count: its requests have their own limits.
+    pub(super) fn waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let waited = wait();
+        self.add_pause(begun);
+        waited
+    }
+
+    fn add_pause(&self, begun: Instant) {
+        let paused = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.paused.fetch_add(paused, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,6 @@
 use std::io;
 use std::sync::Arc;
 
-use lro_system::files::read_at;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::sync::io::streams::{
     Host, HostInputStream, HostOutputStream, InputStream, OutputStream, StreamError as WasiStreamError,
@@ -45,14 +44,13 @@ impl View<'_> {
         let state = &mut *self.0;
         let Some(stream) = state.streams.get_mut(&stream.rep()) else { return Err(StreamError::Closed) };
         state.output.drain().map_err(failed)?;
-        let mut bytes = vec![0; usize::try_from(length.min(BYTES_MAX)).unwrap_or_default()];
         let offset = stream.offset.unwrap_or_default();
-        let read = read_at(&stream.open.file, offset, &mut bytes).map_err(|error| failed(WriteError::Io(error)))?;
-        if read == 0 && length > 0 {
+        let read = stream.open.read(offset, length.min(BYTES_MAX), &state.clock);
+        let bytes = read.map_err(|error| failed(WriteError::Io(error)))?;
+        if bytes.is_empty() && length > 0 {
             return Err(StreamError::Closed);
         }
-        bytes.truncate(read);
-        stream.offset = Some(offset + read as u64);
+        stream.offset = Some(offset + bytes.len() as u64);
         Ok(bytes)
     }
 

@@ -4,14 +4,15 @@
 //! of an offload or nothing. It is deleted first. What has no manifest was left by a process that ended, and is removed once
 //! it is older than [`BucketConfig::left_age`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tracing::{info, warn};
 
 use super::bucket_jobs::{Record, below_job};
+use super::cipher::{ObjectCipher, OffloadCipher, SEALED_MANIFEST_BYTES_MAX, TenantKeys, is_encrypted, sealed_bytes};
 use super::directory::Directory;
 use super::key::KEY_BYTES;
 use super::lease::{Lease, is_lease};
@@ -20,8 +21,7 @@ use super::ranges::Ranges;
 use super::sweep::{Removal, Sweep};
 use super::usage::{Counted, Kind, Ledger};
 use super::{
-    BucketConfig, CURSOR_KEY, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord, QuotaKind, StoreError,
-    TIME_TO_LIVE_MAX, Ulid,
+    BucketConfig, CURSOR_KEY, FileRecord, MANIFEST_NAME, OffloadRecord, QuotaKind, StoreError, TIME_TO_LIVE_MAX, Ulid,
 };
 
 /// How long a count of a tenant's objects is used for its quota: within this time, other stores may add to them unseen.
@@ -41,6 +41,7 @@ const TIME_TO_LIVE: &str = ".ttl-seconds-";
 #[derive(Debug)]
 pub(super) struct Bucket {
     pub(super) objects: Objects,
+    keys: Option<TenantKeys>,
     left_age: Duration,
     pub(super) ledger: Mutex<Ledger>,
     /// By key of the file, those read last at the end.
@@ -49,7 +50,15 @@ pub(super) struct Bucket {
     pub(super) lease_time: Duration,
     pub(super) own_lease: Mutex<Option<Lease>>,
     /// Offloads that are being copied to this machine.
-    copying: Mutex<HashMap<Ulid, Arc<Mutex<()>>>>,
+    copying: Mutex<HashSet<Ulid>>,
+    copied: Condvar,
+}
+
+/// The right to copy an offload to this machine, which one at a time has.
+#[derive(Debug)]
+pub(super) struct Turn {
+    bucket: Arc<Bucket>,
+    id: Ulid,
 }
 
 /// A file to be uploaded.
@@ -60,6 +69,7 @@ pub(super) struct Upload {
     /// Name in its directory.
     pub(super) name: String,
     pub(super) bytes: u64,
+    pub(super) cipher: Option<ObjectCipher>,
 }
 
 /// An object, as listed.
@@ -141,27 +151,35 @@ impl Bucket {
     pub(super) fn open(config: &BucketConfig) -> Result<Self, StoreError> {
         Ok(Self {
             objects: Objects::open(config)?,
+            keys: config.keys.clone().map(TenantKeys),
             left_age: config.left_age,
             ledger: Mutex::default(),
             ranges: Mutex::default(),
             lease_time: config.lease_time,
             own_lease: Mutex::default(),
             copying: Mutex::default(),
+            copied: Condvar::new(),
         })
     }
 
-    /// Uploads an offload: its files, then its manifest.
-    pub(super) fn publish(&self, offload: Publication<'_>, quotas: Quotas) -> Result<(), StoreError> {
+    /// Uploads an offload: its files, then its manifest. Returns what has encrypted it.
+    pub(super) fn publish(
+        &self,
+        offload: Publication<'_>,
+        quotas: Quotas,
+    ) -> Result<Option<OffloadCipher>, StoreError> {
         let (tenant, id) = (offload.tenant, offload.id);
-        let sizes = offload.record.files.iter().map(|file| file.bytes + Ranges::size(file));
-        let needed = sizes.fold(offload.manifest.len() as u64, u64::saturating_add);
+        let cipher = self.keys.as_ref().map(|keys| keys.encrypting(tenant)).transpose()?;
+        let size = |bytes| if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
+        let sizes = offload.record.files.iter().map(|file| size(file.bytes) + size(Ranges::size(file)));
+        let needed = sizes.fold(size(offload.manifest.len() as u64), u64::saturating_add);
         self.make_room(tenant, needed, quotas, |ledger| ledger.reserve(tenant, id, needed))?;
-        let published = self.upload(offload);
+        let published = self.upload(offload, cipher.as_ref());
         self.ledger.lock().settle(tenant, id, published.is_ok());
-        published
+        published.map(|()| cipher)
     }
 
-    fn upload(&self, offload: Publication<'_>) -> Result<(), StoreError> {
+    fn upload(&self, offload: Publication<'_>, cipher: Option<&OffloadCipher>) -> Result<(), StoreError> {
         let begun = Instant::now();
         let key = key(offload.tenant, offload.id);
         // Its files would be overwritten before its manifest is not.
@@ -171,12 +189,19 @@ impl Bucket {
             Err(error) => return Err(error),
         }
         let files = &offload.record.files;
-        let upload = |name: &String, bytes| Upload { key: format!("{key}/{name}"), name: name.clone(), bytes };
-        let uploads = files.iter().map(|file| upload(&file.name, file.bytes)).collect();
+        let upload = |file: &FileRecord| {
+            let (key, name, bytes) = (format!("{key}/{}", file.name), file.name.clone(), file.bytes);
+            let cipher = cipher.map(|cipher| cipher.object(&key)).transpose()?;
+            Ok(Upload { key, name, bytes, cipher })
+        };
+        let uploads = files.iter().map(upload).collect::<Result<_, StoreError>>()?;
         let sums = self.objects.upload(offload.directory, uploads)?;
         let read = files.iter().zip(offload.indexes).zip(&sums);
         for ((file, index), sums) in read.filter(|((file, _), _)| Ranges::size(file) > 0) {
-            self.objects.put(&format!("{key}/{}", Ranges::name(&file.name)), Ranges::write(file, index, sums))?;
+            let key = format!("{key}/{}", Ranges::name(&file.name));
+            let ranges = Ranges::write(file, index, sums);
+            let sealed = cipher.map(|cipher| cipher.object(&key)?.seal(0, &ranges)).transpose()?;
+            self.objects.put(&key, sealed.unwrap_or(ranges))?;
         }
         if let Some(time) = offload.time_to_live {
             self.objects.put(&format!("{key}/{TIME_TO_LIVE}{}", time.as_secs()), Vec::new())?;
@@ -186,7 +211,9 @@ impl Bucket {
             let source = "a sweep could have removed its files, as uploading them took too long".into();
             return Err(StoreError::bucket("publish", self.objects.place(&key), source));
         }
-        self.put_manifest(&format!("{key}/{MANIFEST_NAME}"), offload.manifest)
+        let key = format!("{key}/{MANIFEST_NAME}");
+        let sealed = cipher.map(|cipher| cipher.seal_manifest(&key, offload.manifest)).transpose()?;
+        self.put_manifest(&key, sealed.as_deref().unwrap_or(offload.manifest))
     }
 
     /// Puts a manifest, unless another is there. After an answer that was lost, looks whether it is there.
@@ -198,7 +225,7 @@ impl Bucket {
             if matches!(put, Ok(Some(_))) {
                 return Ok(());
             }
-            match (self.objects.get(key, MANIFEST_BYTES_MAX), put) {
+            match (self.objects.get(key, SEALED_MANIFEST_BYTES_MAX), put) {
                 (Ok(found), _) if found == manifest => return Ok(()),
                 (Ok(_), _) => return Err(self.is_there(key)),
                 // The files stay, as the request may still arrive. Without it, a sweep removes them.
@@ -213,9 +240,22 @@ impl Bucket {
         StoreError::bucket("publish", self.objects.place(key), "an offload with this id is there already".into())
     }
 
-    /// Reads the manifest of an offload.
-    pub(super) fn manifest(&self, tenant: &str, id: Ulid) -> Result<Vec<u8>, StoreError> {
-        self.objects.get(&format!("{}/{MANIFEST_NAME}", key(tenant, id)), MANIFEST_BYTES_MAX)
+    /// Reads the manifest of an offload as it stands in the bucket.
+    fn manifest(&self, tenant: &str, id: Ulid) -> Result<Vec<u8>, StoreError> {
+        self.objects.get(&format!("{}/{MANIFEST_NAME}", key(tenant, id)), SEALED_MANIFEST_BYTES_MAX)
+    }
+
+    /// Reads the manifest of an offload, and what decrypts its files.
+    pub(super) fn read_manifest(&self, tenant: &str, id: Ulid) -> Result<(Vec<u8>, Option<OffloadCipher>), StoreError> {
+        let (key, found) = (format!("{}/{MANIFEST_NAME}", key(tenant, id)), self.manifest(tenant, id)?);
+        let path = self.objects.place(&key);
+        match &self.keys {
+            Some(keys) => keys.decrypting(tenant, &key, &found, path).map(|(text, cipher)| (text, Some(cipher))),
+            None if is_encrypted(&found) => {
+                Err(StoreError::Unexpected { path, reason: "it is encrypted: `store-keys` has to name the keys" })
+            }
+            None => Ok((found, None)),
+        }
     }
 
     /// Reads what is known of a file, unless it was read lately.
@@ -243,16 +283,13 @@ impl Bucket {
         Ok(ranges)
     }
 
-    /// Lets one thread at a time copy an offload to this machine.
-    pub(super) fn one_at_a_time<T>(&self, id: Ulid, copy: impl FnOnce() -> T) -> T {
-        let lock = Arc::clone(self.copying.lock().entry(id).or_default());
-        let copied = {
-            let _turn = lock.lock();
-            copy()
-        };
-        drop(lock);
-        self.copying.lock().retain(|_, lock| Arc::strong_count(lock) > 1);
-        copied
+    /// Waits until nobody else copies an offload to this machine.
+    pub(super) fn turn(self: &Arc<Self>, id: Ulid) -> Turn {
+        let mut copying = self.copying.lock();
+        while !copying.insert(id) {
+            self.copied.wait(&mut copying);
+        }
+        Turn { bucket: Arc::clone(self), id }
     }
 
     /// The key that signs cursors, which all stores on this bucket share. Created if it is missing.
@@ -395,6 +432,13 @@ impl Bucket {
         let mut found = ListedOffload::new(tenant.to_owned(), id);
         found.keys = self.objects.list(&below, Vec::new(), |keys, object| keys.push(object.key))?;
         self.remove(&[&found])
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.bucket.copying.lock().remove(&self.id);
+        self.bucket.copied.notify_all();
     }
 }
 

@@ -15,6 +15,11 @@
 
 mod bucket;
 mod bucket_jobs;
+#[cfg(feature = "object-store")]
+mod cipher;
+#[cfg(not(feature = "object-store"))]
+#[path = "no_cipher.rs"]
+mod cipher;
 mod copies;
 pub(crate) mod directory;
 mod error;
@@ -59,6 +64,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
 use self::bucket::{Bucket, Quotas};
+pub(crate) use self::copies::{Copying, Files};
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
@@ -66,6 +72,7 @@ pub use self::growing::{Growing, PARTIAL_SECTION};
 pub use self::jobs::{JobRecord, JobState};
 use self::key::Key;
 pub use self::names::safe_name;
+use self::offload::InBucket;
 pub use self::offload::Offload;
 use self::owner::Owner;
 pub use self::quota::QuotaKind;
@@ -111,7 +118,7 @@ pub struct StoreConfig {
     pub root: PathBuf,
     /// Age at which an offload expires that does not have its own time to live, measured from the time in its id.
     pub time_to_live: Duration,
-    /// When a published offload is synchronized to the disk.
+    /// When a published offload is synchronized to the disk. With a bucket, it is about records of jobs and growing results alone.
     pub fsync: Fsync,
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
@@ -141,6 +148,10 @@ pub struct BucketConfig {
     /// Age of the last object from which on objects without a manifest are removed: a process that ended left them. Publishing
     /// that takes half of it fails, so that nothing is published whose files were removed.
     pub left_age: Duration,
+    /// Directory with the keys that offloads are encrypted with: for each tenant a file `TENANT.key`, named as its directory, whose
+    /// lines are keys of 64 hexadecimal digits. The first encrypts, and each decrypts. It is read at each use. With it, a tenant
+    /// without a key can neither publish nor read, and what is not encrypted is refused. `None`: nothing is encrypted here.
+    pub keys: Option<PathBuf>,
     /// Time for which the lease of a store that runs jobs holds, in whole seconds: it is renewed three times in it. The jobs of a
     /// store that has ended are lost from then on. Clocks are compared with that of the bucket.
     pub lease_time: Duration,
@@ -164,6 +175,7 @@ impl BucketConfig {
             request_time: REQUEST_TIME_DEFAULT,
             retry_time: RETRY_TIME_DEFAULT,
             left_age: LEFT_AGE_DEFAULT,
+            keys: None,
             lease_time: LEASE_TIME_DEFAULT,
             options: BTreeMap::new(),
         }
@@ -405,7 +417,7 @@ impl Store {
 
     fn find_in_bucket(&self, bucket: &Bucket, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
         let (now, name) = (SystemTime::now(), tenant_name(tenant));
-        let text = match bucket.manifest(&name, id) {
+        let (text, cipher) = match bucket.read_manifest(&name, id) {
             Err(StoreError::NotFound { .. }) if self.expires(id, None) <= now => {
                 return Err(StoreError::Expired { id });
             }
@@ -418,7 +430,7 @@ impl Store {
             return Err(StoreError::Expired { id });
         }
         let offload = self.offload(tenant, id, time_to_live, manifest.record);
-        Ok(Offload { in_bucket: Some(self.clone()), ..offload })
+        Ok(Offload { in_bucket: Some(InBucket { store: self.clone(), cipher }), ..offload })
     }
 
     fn find_in_directory(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {

@@ -4,15 +4,15 @@
 //! growing pauses, until [`BucketConfig::retry_time`] is over.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use lro_system::files::{read_exact_at, write_all_at};
+use lro_system::files::read_exact_at;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -28,19 +28,23 @@ use tokio::task::{JoinError, spawn_blocking};
 use twox_hash::XxHash3_64;
 
 use super::bucket::{Found, Object, Upload, Version};
+use super::cipher::{ObjectCipher, sealed_bytes};
 use super::directory::Directory;
 use super::error::failed;
 use super::ranges::BLOCK_BYTES;
 use super::{BucketConfig, StoreError};
 
-/// Size of the parts of an upload, and of the ranges of a download: 8 MiB. S3 takes 10,000 parts.
+/// Size of the parts of an upload, and of what a download has to have got before its request is sent again for the rest: 8 MiB.
+/// S3 takes 10,000 parts.
 const PART_BYTES: u64 = 8 << 20;
 /// Parts of one file that are on their way at the same time, besides the one that is read.
 const PARTS_AT_ONCE: usize = 2;
-/// Files of one offload that are uploaded, and ranges of a file that are downloaded, at the same time.
-const TRANSFERS_AT_ONCE: usize = 4;
-/// Files that a store uploads or downloads at the same time. With the two above, they bound its memory: 8 downloads of 4 parts
-/// are 256 MiB, and uploads are less.
+/// Files of one offload that are uploaded or downloaded at the same time.
+pub(super) const TRANSFERS_AT_ONCE: usize = 4;
+/// Pieces of a download, of less than half a MiB, that wait for the thread that writes them.
+const CHUNKS_WAITING: usize = 32;
+/// Files that a store uploads or downloads at the same time. With those above, they bound its memory: 8 uploads of 3 parts are 192
+/// MiB, and downloads are less.
 const STORE_TRANSFERS_MAX: usize = 8;
 /// First pause before a request is repeated.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -155,29 +159,55 @@ impl Objects {
             async move {
                 let _permit = transfers.acquire().await.map_err(io::Error::other)?;
                 let (opened, _) = directory.file(&file.name)?;
-                upload(&*store, &path, Arc::new(opened), file.bytes).await
+                upload(&*store, &path, Arc::new(opened), file).await
             }
         });
         self.wait::<_, Failure>("write", &first, uploads.buffered(TRANSFERS_AT_ONCE).try_collect())
     }
 
-    /// Downloads the first `bytes` bytes of an object into a file.
-    pub(super) fn download(&self, key: &str, file: File, bytes: u64) -> Result<(), StoreError> {
+    /// Downloads the first `bytes` bytes of an object, and passes them on in order, as they arrive.
+    pub(super) fn download(
+        &self,
+        key: &str,
+        bytes: u64,
+        mut each: impl FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let (store, transfers, path) = (Arc::clone(&self.store), Arc::clone(&self.transfers), self.path(key));
-        let file = Arc::new(file);
-        let download = async move {
+        let (sender, chunks) = channel();
+        let room = Arc::new(Semaphore::new(CHUNKS_WAITING));
+        let place = Arc::clone(&room);
+        let ended = self.start(key, async move {
             let _permit = transfers.acquire().await.map_err(io::Error::other)?;
-            let parts = parts(bytes).map(Ok::<_, Failure>);
-            let copied = stream::iter(parts).try_for_each_concurrent(TRANSFERS_AT_ONCE, |part| {
-                let (store, path, file, start) = (&store, &path, Arc::clone(&file), part.start);
-                async move {
-                    let bytes = store.get_range(path, part).await?;
-                    Ok(spawn_blocking(move || write_all_at(&file, start, &bytes)).await??)
+            let mut next = 0;
+            while next < bytes {
+                let begun = next;
+                let options = GetOptions::new().with_range(Some(next..bytes));
+                let mut arriving = store.get_opts(&path, options).await?.into_stream();
+                loop {
+                    let chunk = match arriving.try_next().await {
+                        Ok(Some(chunk)) => chunk,
+                        Ok(None) if next < bytes => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                        Ok(None) => break,
+                        // What has come need not come again.
+                        Err(_) if next - begun >= PART_BYTES => break,
+                        Err(error) => return Err(error.into()),
+                    };
+                    next += chunk.len() as u64;
+                    place.acquire().await.map_err(io::Error::other)?.forget();
+                    if sender.send(chunk).is_err() {
+                        return Ok(());
+                    }
                 }
-            });
-            copied.await
-        };
-        self.wait("read", key, download)
+            }
+            Ok::<_, Failure>(())
+        })?;
+        let passed = chunks.iter().try_for_each(|chunk| {
+            room.add_permits(1);
+            each(&chunk)
+        });
+        // If not all were passed on, the request is not to wait.
+        room.close();
+        passed.and_then(|()| self.end("read", key, ended))
     }
 
     /// Passes all objects below a key to a function, in the order of the bucket: S3, Google and Azure sort by key.
@@ -228,14 +258,32 @@ impl Objects {
         key: &str,
         request: impl Future<Output = Result<T, E>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let started = self.start(key, request)?;
+        self.end(action, key, started)
+    }
+
+    /// Starts a request on the threads of the buckets.
+    fn start<T: Send + 'static, E: Into<Failure> + Send + 'static>(
+        &self,
+        key: &str,
+        request: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<Receiver<Result<T, Failure>>, StoreError> {
         let (sender, receiver) = sync_channel(1);
         runtime().map_err(failed("start threads for", self.place(key)))?.spawn(async move {
-            // This is received, unless the process ends.
+            // Nobody may wait for it any more.
             let _ = sender.send(request.await.map_err(Into::into));
         });
-        let ended = receiver.recv().unwrap_or_else(|_| Err(io::Error::other("the request has panicked").into()));
+        Ok(receiver)
+    }
+
+    /// Waits for the end of a request.
+    fn end<T>(&self, action: &'static str, key: &str, started: Receiver<Result<T, Failure>>) -> Result<T, StoreError> {
+        let ended = started.recv().unwrap_or_else(|_| Err(io::Error::other("the request has panicked").into()));
         ended.map_err(|failure| match failure {
-            Failure::Bucket(object_store::Error::NotFound { .. }) => StoreError::NotFound { path: self.place(key) },
+            // What is written and not found is an upload that the bucket no longer knows, or a bucket that is not there.
+            Failure::Bucket(object_store::Error::NotFound { .. }) if action == "read" => {
+                StoreError::NotFound { path: self.place(key) }
+            }
             Failure::Bucket(source) => StoreError::bucket(action, self.place(key), source.into()),
             Failure::System(source) => failed(action, self.place(key))(source),
             Failure::Store(error) => error,
@@ -288,17 +336,18 @@ fn open(url: &str, config: &BucketConfig) -> Result<Arc<dyn ObjectStore>, object
 }
 
 /// Uploads a file of this size. Returns the checksums of its blocks.
-async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, bytes: u64) -> Result<Vec<u64>, Failure> {
-    let mut sums = Vec::new();
+async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, as_object: Upload) -> Result<Vec<u64>, Failure> {
+    let (mut sums, bytes, cipher) = (Vec::new(), as_object.bytes, as_object.cipher.map(Arc::new));
+    let size = if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
     if bytes <= PART_BYTES {
-        let part = read(&file, 0..bytes, &mut sums).await?;
+        let part = read(&file, 0..bytes, cipher.as_ref(), &mut sums).await?;
         store.put(path, PutPayload::from(part)).await?;
         return Ok(sums);
     }
     let mut upload = WriteMultipart::new_with_chunk_size(store.put_multipart(path).await?, PART_BYTES as usize);
     for part in parts(bytes) {
         let ready = match upload.wait_for_capacity(PARTS_AT_ONCE).await {
-            Ok(()) => read(&file, part, &mut sums).await,
+            Ok(()) => read(&file, part, cipher.as_ref(), &mut sums).await,
             Err(error) => Err(error.into()),
         };
         match ready {
@@ -313,20 +362,27 @@ async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, bytes: u6
     match upload.finish().await {
         // The answer may have been lost, and the request that repeats it finds no upload any more.
         Err(error) => match store.head(path).await {
-            Ok(found) if found.size == bytes => Ok(sums),
+            Ok(found) if found.size == size => Ok(sums),
             _ => Err(error.into()),
         },
         Ok(_) => Ok(sums),
     }
 }
 
-/// Reads a part of a file, and adds the checksums of its blocks.
-async fn read(file: &Arc<File>, part: Range<u64>, sums: &mut Vec<u64>) -> Result<Vec<u8>, Failure> {
+/// Reads a part of a file, adds the checksums of its blocks, and encrypts it.
+async fn read(
+    file: &Arc<File>,
+    part: Range<u64>,
+    cipher: Option<&Arc<ObjectCipher>>,
+    sums: &mut Vec<u64>,
+) -> Result<Vec<u8>, Failure> {
     let (file, mut bytes) = (Arc::clone(file), vec![0; (part.end - part.start) as usize]);
+    let (cipher, first) = (cipher.map(Arc::clone), part.start / BLOCK_BYTES as u64);
     let (bytes, found) = spawn_blocking(move || {
         read_exact_at(&file, part.start, &mut bytes)?;
         let sums: Vec<u64> = bytes.chunks(BLOCK_BYTES).map(XxHash3_64::oneshot).collect();
-        Ok::<_, io::Error>((bytes, sums))
+        let sealed = cipher.map(|cipher| cipher.seal(first, &bytes)).transpose()?;
+        Ok::<_, Failure>((sealed.unwrap_or(bytes), sums))
     })
     .await??;
     sums.extend(found);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::cipher::OffloadCipher;
+use super::copies::Files;
 use super::directory::Directory;
 use super::reader::Reader;
 use super::verified::Verified;
@@ -20,8 +22,15 @@ pub struct Offload {
     pub(super) record: OffloadRecord,
     pub(super) growth: Option<Growth>,
     pub(super) verified: Arc<Verified>,
-    /// The store that has it in a bucket.
-    pub(super) in_bucket: Option<Store>,
+    pub(super) in_bucket: Option<InBucket>,
+}
+
+/// Where an offload in a bucket is.
+#[derive(Clone, Debug)]
+pub(super) struct InBucket {
+    pub(super) store: Store,
+    /// `None` if it is not encrypted.
+    pub(super) cipher: Option<OffloadCipher>,
 }
 
 impl Offload {
@@ -61,11 +70,38 @@ impl Offload {
     /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`]; for one in a bucket, also
     /// [`StoreError::Bucket`], [`StoreError::Changed`], [`StoreError::Quota`] and [`StoreError::NoSpace`].
     pub fn directory(&self) -> Result<File, StoreError> {
-        let opened = match (&self.in_bucket, Directory::open(self.path.clone())) {
-            (Some(store), Err(StoreError::NotFound { .. })) => store.copy(self),
-            (_, opened) => opened,
+        self.copied()?.into_file()
+    }
+
+    /// As [`Offload::directory`].
+    pub(crate) fn copied(&self) -> Result<Directory, StoreError> {
+        match self.files()? {
+            Files::Here(directory) => Ok(directory),
+            Files::InBucket(copying) => {
+                copying.fetch()?.keep()?;
+                Directory::open(self.path.clone())
+            }
+        }
+    }
+
+    /// As [`Offload::directory`], but the caller copies the files if they are not here.
+    pub(crate) fn files(&self) -> Result<Files, StoreError> {
+        match (&self.in_bucket, Directory::open(self.path.clone())) {
+            (Some(InBucket { store, cipher }), Err(StoreError::NotFound { .. })) => store.copy(self, cipher.clone()),
+            (_, opened) => opened.map(Files::Here),
+        }
+    }
+
+    /// Opens a file in the directory in which a component reads it.
+    pub(crate) fn open_in(&self, directory: &Directory, name: &str) -> Result<Reader, StoreError> {
+        let Some(record) = self.record.file(name) else {
+            return Err(StoreError::NotFound { path: self.path.join(name) });
         };
-        opened?.into_file()
+        let opened = Reader::open(directory, record, &self.verified);
+        match &self.in_bucket {
+            Some(InBucket { store, .. }) => store.copy_of(self).opened(opened),
+            None => opened,
+        }
     }
 
     /// Opens a file, named as in [`OffloadRecord::file`]. Does not follow links. Of an offload in a bucket without a copy here,
@@ -75,14 +111,13 @@ impl Offload {
     /// [`StoreError::NotFound`] when the file is not listed, or the offload was removed; [`StoreError::Changed`] when
     /// the file is missing, not a regular file, linked twice, or of another size.
     pub fn open(&self, name: &str) -> Result<Reader, StoreError> {
-        let Some(record) = self.record.file(name) else {
-            return Err(StoreError::NotFound { path: self.path.join(name) });
-        };
-        let open = || Reader::open(&Directory::open(self.path.clone())?, record, &self.verified);
-        match &self.in_bucket {
+        let opened = Directory::open(self.path.clone()).and_then(|directory| self.open_in(&directory, name));
+        match (&self.in_bucket, self.record.file(name)) {
             // A copy may be removed at any time.
-            Some(store) => open().or_else(|_| store.open_in_bucket(self, record)),
-            None => open(),
+            (Some(InBucket { store, cipher }), Some(record)) => {
+                opened.or_else(|_| store.open_in_bucket(self, record, cipher.as_ref()))
+            }
+            _ => opened,
         }
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use twox_hash::XxHash3_64;
 
 use super::bucket::Bucket;
+use super::cipher::{ObjectCipher, OffloadCipher, sealed_bytes};
 use super::{Digest, FileRecord, INDEX_STEP_BYTES, StoreError};
 
 /// Size of a block: that for which the index has an entry.
@@ -82,15 +83,34 @@ pub(super) struct RangeReader {
     /// Key of its offload.
     offload: String,
     record: FileRecord,
+    ciphers: Option<Ciphers>,
     /// Read on first use.
     ranges: OnceLock<Arc<Ranges>>,
     /// The blocks that were read last, and their offset.
     last: Mutex<(u64, Vec<u8>)>,
 }
 
+/// Those of the object of a file, and of that with its ranges.
+#[derive(Debug)]
+struct Ciphers {
+    file: ObjectCipher,
+    ranges: ObjectCipher,
+}
+
 impl RangeReader {
-    pub(super) fn new(bucket: Arc<Bucket>, offload: String, record: FileRecord) -> Self {
-        Self { bucket, offload, record, ranges: OnceLock::new(), last: Mutex::default() }
+    pub(super) fn new(
+        bucket: Arc<Bucket>,
+        offload: String,
+        record: FileRecord,
+        cipher: Option<&OffloadCipher>,
+    ) -> Result<Self, StoreError> {
+        let object = |cipher: &OffloadCipher, name: &str| cipher.object(&format!("{offload}/{name}"));
+        let ciphers = cipher.map(|cipher| {
+            let (file, ranges) = (object(cipher, &record.name)?, object(cipher, &Ranges::name(&record.name))?);
+            Ok::<_, StoreError>(Ciphers { file, ranges })
+        });
+        let ciphers = ciphers.transpose()?;
+        Ok(Self { bucket, offload, record, ciphers, ranges: OnceLock::new(), last: Mutex::default() })
     }
 
     /// Reads a range within the file.
@@ -116,15 +136,24 @@ impl RangeReader {
 
     /// Reads whole blocks and verifies them.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
-        let bytes = match self.bucket.objects.range(&self.key(), range.clone()) {
+        let first_block = range.start / INDEX_STEP_BYTES;
+        let sealed = match &self.ciphers {
+            Some(_) => sealed_bytes(range.start)..sealed_bytes(range.end),
+            None => range.clone(),
+        };
+        let bytes = match self.bucket.objects.range(&self.key(), sealed) {
             Err(StoreError::NotFound { .. }) => return Err(self.changed("no object")),
             read => read?,
+        };
+        let bytes = match &self.ciphers {
+            Some(ciphers) => ciphers.file.open(first_block, bytes).ok_or_else(|| self.changed("other bytes"))?,
+            None => bytes,
         };
         let is_right = if self.record.bytes <= INDEX_STEP_BYTES {
             let from = usize::try_from(self.record.digest_from).unwrap_or(usize::MAX);
             bytes.get(from..).map(Digest::of) == self.record.sha256
         } else {
-            let first = usize::try_from(range.start / INDEX_STEP_BYTES).unwrap_or(usize::MAX);
+            let first = usize::try_from(first_block).unwrap_or(usize::MAX);
             let expected = self.ranges()?.sums.get(first..).unwrap_or_default();
             let mut blocks = bytes.chunks(BLOCK_BYTES).zip(expected);
             blocks.all(|(block, sum)| XxHash3_64::oneshot(block) == *sum)
@@ -145,9 +174,13 @@ impl RangeReader {
         } else {
             self.bucket.ranges(&self.key(), || {
                 let key = format!("{}/{}", self.offload, Ranges::name(&self.record.name));
-                let bytes = match self.bucket.objects.get(&key, Ranges::size(&self.record)) {
+                let bytes = match self.bucket.objects.get(&key, sealed_bytes(Ranges::size(&self.record))) {
                     Err(StoreError::NotFound { .. }) => return Err(self.changed("no checksums")),
                     read => read?,
+                };
+                let bytes = match &self.ciphers {
+                    Some(ciphers) => ciphers.ranges.open(0, bytes).ok_or_else(|| self.changed("other checksums"))?,
+                    None => bytes,
                 };
                 Ranges::read(&self.record, &bytes).ok_or_else(|| self.changed("other checksums"))
             })?

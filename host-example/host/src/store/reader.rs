@@ -11,6 +11,7 @@ use lro_reading::Section;
 use lro_system::files::read_at;
 use memchr::memchr;
 
+use super::copies::CopyOf;
 use super::directory::Directory;
 use super::error::failed;
 use super::ranges::RangeReader;
@@ -27,6 +28,8 @@ use crate::digest;
 pub struct Reader {
     record: FileRecord,
     source: Source,
+    /// The copy that it is a file of, if it is one.
+    copy: Option<CopyOf>,
 }
 
 /// What a file is read from.
@@ -77,22 +80,27 @@ impl Reader {
             None => None,
         };
         let opened = OpenFile { file, path, index, known: OnceLock::new(), verified: Arc::clone(verified) };
-        let reader = Self { record: record.clone(), source: Source::Disk(opened) };
+        let reader = Self { record: record.clone(), source: Source::Disk(opened), copy: None };
         if size != reader.record.bytes {
             reader.verify()?;
         }
         Ok(reader)
     }
 
+    pub(super) fn of_copy(self, copy: CopyOf) -> Self {
+        Self { copy: Some(copy), ..self }
+    }
+
     pub(super) fn in_bucket(source: RangeReader, record: &FileRecord) -> Self {
-        Self { record: record.clone(), source: Source::Bucket(Box::new(source)) }
+        Self { record: record.clone(), source: Source::Bucket(Box::new(source)), copy: None }
     }
 
     /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
     /// has verified it before and its device, inode, size and timestamps are unchanged. The header line of a JSONL file
     /// is not covered.
     ///
-    /// Ranges of a file in a bucket are verified as they are read, and this reads nothing.
+    /// Ranges of a file in a bucket are verified as they are read, and this reads nothing. If a copy of such a file has changed, it
+    /// is removed: what is opened next is read from the bucket.
     ///
     /// The checksum detects every change by accident. Against a forger the digest would not help either: who can write
     /// the file can write its manifest.
@@ -105,10 +113,13 @@ impl Reader {
 
     /// As [`Reader::verify`]; hands the blocks on that the checksum covers, if it reads them.
     pub(crate) fn verify_and_give(&self, giver: Giver) -> Result<(), StoreError> {
-        match &self.source {
+        let verified = match &self.source {
             Source::Disk(file) => file.verify(&self.record, giver),
             Source::Bucket(_) => Ok(()),
-        }
+        };
+        verified.inspect_err(|error| {
+            self.copy.iter().for_each(|copy| copy.forget_if(error));
+        })
     }
 }
 

@@ -15,8 +15,8 @@ use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
 use super::synchronize::{Published, synchronize};
 use super::{
-    FileDigest, FileKind, FileRecord, Fsync, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, OpenRoot,
-    QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
+    FileDigest, FileKind, FileRecord, Fsync, InBucket, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord,
+    OpenRoot, QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
 };
 use crate::digest;
 use crate::faults::fail_point;
@@ -58,9 +58,12 @@ impl Staging {
         self.id
     }
 
-    /// When its files are synchronized to the disk.
+    /// When its files are synchronized to the disk. What a bucket has need not be.
     pub fn fsync(&self) -> Fsync {
-        self.store.inner.config.fsync
+        match self.store.inner.config.bucket {
+            Some(_) => Fsync::Never,
+            None => self.store.inner.config.fsync,
+        }
     }
 
     /// Sets the age at which the offload expires, in whole seconds, at most [`TIME_TO_LIVE_MAX`]. `None`: that of the
@@ -95,9 +98,8 @@ impl Staging {
     /// [`StoreError::NoSpace`] and [`StoreError::Io`], also for a failed fsync; [`StoreError::Bucket`].
     pub fn publish(mut self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
         match self.try_publish(&mut record) {
-            Ok(()) => {
+            Ok(in_bucket) => {
                 let offload = self.store.offload(&self.tenant, self.id, self.time_to_live, record);
-                let in_bucket = self.store.inner.config.bucket.as_ref().map(|_| self.store.clone());
                 Ok(Offload { in_bucket, ..offload })
             }
             Err(error) => {
@@ -127,11 +129,12 @@ impl Staging {
         Ok(additions)
     }
 
-    fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<(), StoreError> {
+    fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<Option<InBucket>, StoreError> {
         let additions = self.additions(record)?;
         self.write(&record.files, &additions)?;
-        self.upload(record, &additions)?;
-        self.rename(&record.files, &additions)
+        let in_bucket = self.upload(record, &additions)?;
+        self.rename(&record.files, &additions)?;
+        Ok(in_bucket)
     }
 
     /// Keeps the files of an offload that lies in a bucket as a copy.
@@ -168,8 +171,8 @@ impl Staging {
     }
 
     /// Uploads everything, if there is a bucket.
-    fn upload(&self, record: &OffloadRecord, additions: &[Addition]) -> Result<(), StoreError> {
-        let Some(bucket) = self.store.bucket()? else { return Ok(()) };
+    fn upload(&self, record: &OffloadRecord, additions: &[Addition]) -> Result<Option<InBucket>, StoreError> {
+        let Some(bucket) = self.store.bucket()? else { return Ok(None) };
         let added = |name: &str| {
             let addition = additions.iter().find(|addition| addition.name == name);
             addition.map(|addition| addition.bytes.as_slice()).unwrap_or_default()
@@ -183,7 +186,8 @@ impl Staging {
             manifest: added(MANIFEST_NAME),
             time_to_live: self.time_to_live,
         };
-        bucket.publish(publication, self.store.quotas())
+        let cipher = bucket.publish(publication, self.store.quotas())?;
+        Ok(Some(InBucket { store: self.store.clone(), cipher }))
     }
 
     /// Compares the names on disk with those of the record.

@@ -68,7 +68,7 @@ impl Directory {
     }
 
     /// Opens it as a file.
-    pub(in crate::store) fn into_file(self) -> Result<File, StoreError> {
+    pub(crate) fn into_file(self) -> Result<File, StoreError> {
         Ok(self.handle)
     }
 

@@ -56,7 +56,7 @@ impl Directory {
     }
 
     /// Opens it as a file.
-    pub(in crate::store) fn into_file(self) -> Result<File, StoreError> {
+    pub(crate) fn into_file(self) -> Result<File, StoreError> {
         open_directory(&self.path).map_err(failed("open", self.path))
     }
 
