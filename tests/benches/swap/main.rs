@@ -3,7 +3,7 @@
 //! `LRO_SWAPS` swaps, 10,000 by default, while 8 clients call; `LRO_TENANTS` tenants with a module each, 1,000 by
 //! default, and ten times as many with a single module.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
 
 #[expect(dead_code, reason = "it has records and jobs of its own")]
 #[path = "../shared/mod.rs"]
