@@ -73,12 +73,12 @@ AGENT_NPM_PACKAGES="@google/gemini-cli@0.61.0:bundle"
 [ -z "$platform" ] || MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-$platform@22.23.3 @vscode/ripgrep-$platform@1.18.0"
 
 usage() {
-    echo "usage: set-up.sh TARGET_DIR [agents | bench | clients | lint | platforms | runtimes]" >&2
+    echo "usage: set-up.sh TARGET_DIR [agents | bench | clients | gateways | lint | platforms | runtimes]" >&2
     exit 2
 }
 
 case "$#${2+ $2}" in
-    1 | "2 agents" | "2 bench" | "2 clients" | "2 lint" | "2 platforms" | "2 runtimes") ;;
+    1 | "2 agents" | "2 bench" | "2 clients" | "2 gateways" | "2 lint" | "2 platforms" | "2 runtimes") ;;
     *) usage ;;
 esac
 mkdir -p "$1"

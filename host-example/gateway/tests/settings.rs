@@ -467,6 +467,16 @@ fn a_server_gets_named_variables_where_not_all_pass() {
 }
 
 #[test]
+fn headers_for_the_collector_are_not_passed_but_by_name() {
+    let names = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    for (file, passed, withheld) in [("", 1, 2), ("[gateway]\nenv = [\"OTEL_*\"]", 3, 0)] {
+        let all = names.map(|name| (OsString::from(name), OsString::from("x")));
+        let given = load(file, &[], &[]).unwrap().server_environment(all);
+        assert_eq!((given.variables.len(), given.withheld.len()), (passed, withheld), "{file}");
+    }
+}
+
+#[test]
 fn credentials_of_the_bucket_are_not_passed_but_by_name() {
     let names = ["AWS_SECRET_ACCESS_KEY", "AWS_REGION", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_CLIENT_SECRET"];
     let given = |file: &str| {

@@ -78,6 +78,9 @@ const WINDOWS_VARIABLES: &[&str] = &[
 /// Prefixes of the gateway's own variables, which no server gets.
 const OWN_PREFIXES: [&str; 2] = [VARIABLE_PREFIX, "LRO_"];
 
+/// Headers for a collector of traces, which usually have its token: a server gets them only by name.
+const COLLECTOR_HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
+
 /// The environment of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerEnvironment {
@@ -91,7 +94,7 @@ pub struct ServerEnvironment {
 impl Config {
     /// Selects the variables that a server gets from an environment, usually [`std::env::vars_os`]. It never gets the
     /// settings of the gateway or the variables that they name as `env:NAME`, and those of a cloud whose bucket has the
-    /// offloads of all tenants only by name.
+    /// offloads of all tenants and the headers for a collector of traces only by name.
     pub fn server_environment(&self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> ServerEnvironment {
         let secrets = self.secret_variables();
         let passes_all = self.gateway.env_all.unwrap_or(self.gateway.listen.is_none());
@@ -107,7 +110,9 @@ impl Config {
             if secrets.contains(&compared) || OWN_PREFIXES.iter().any(|prefix| compared.starts_with(prefix)) {
                 continue;
             }
-            let passes = passes_all && !of_bucket.is_some_and(|prefix| compared.starts_with(prefix));
+            let is_secret = of_bucket.is_some_and(|prefix| compared.starts_with(prefix))
+                || COLLECTOR_HEADERS.contains(&compared.as_str());
+            let passes = passes_all && !is_secret;
             if passes || patterns.iter().any(|pattern| matches(pattern, &compared)) {
                 variables.push((name, value));
             } else {
