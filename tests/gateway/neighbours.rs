@@ -50,7 +50,7 @@ fn with_loops(home: &TempDir) -> Environment {
 fn configured(home: &TempDir, toml: &str) -> Environment {
     let config = home.path().join("lro.toml");
     fs::write(&config, toml).unwrap();
-    environment(&[("MCP_LRO_CONFIG", &path_text(&config)), ("MCP_LRO_FSYNC", "false")])
+    environment(&[("MCP_LRO_CONFIG", &path_text(&config)), ("MCP_LRO_FSYNC", "never")])
 }
 
 /// The gateway over HTTP before a command, and before a server over HTTP.

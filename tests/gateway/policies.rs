@@ -90,7 +90,7 @@ impl Home {
     fn variables(&self) -> crate::support::Environment {
         let config = path_text(&self.path("lro.toml"));
         let tokens = [("ANN", "token-of-ann"), ("BOB", "token-of-bob"), ("CAT", "token-of-cat"), ("ADMIN", ADMIN)];
-        let mut all = environment(&[&tokens[..], &[("MCP_LRO_CONFIG", &config), ("MCP_LRO_FSYNC", "false")]].concat());
+        let mut all = environment(&[&tokens[..], &[("MCP_LRO_CONFIG", &config), ("MCP_LRO_FSYNC", "never")]].concat());
         all.extend(self.more.clone());
         all
     }

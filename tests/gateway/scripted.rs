@@ -122,7 +122,7 @@ impl Script {
         let mut variables = environment(&[
             ("MCP_LRO_DIR", &path_text(&home.path().join("out"))),
             ("XDG_CACHE_HOME", &path_text(&cache)),
-            ("MCP_LRO_FSYNC", "false"),
+            ("MCP_LRO_FSYNC", "never"),
         ]);
         if !setup.toml.is_empty() {
             let config = home.path().join("lro.toml");

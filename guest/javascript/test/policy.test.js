@@ -25,7 +25,7 @@ before(async () => {
     );
     scratch = await mkdtemp(join(tmpdir(), "log-policy-"));
     // The first load compiles a whole engine, which takes longer than the limit on a busy machine.
-    environment = { ...process.env, MCP_LRO_LOADING_COMPILE_MS: "300000", MCP_LRO_FSYNC: "false", MCP_LRO_DIR: join(scratch, "offloads") };
+    environment = { ...process.env, MCP_LRO_LOADING_COMPILE_MS: "300000", MCP_LRO_FSYNC: "never", MCP_LRO_DIR: join(scratch, "offloads") };
     await asked(["gateway", "--policy", POLICY, "--", process.execPath, SERVER]);
 });
 

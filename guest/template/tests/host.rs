@@ -23,7 +23,7 @@ fn offload(result: &Path, flags: &[&str], directory: &Path) -> Value {
     let lro = std::env::var("LRO").unwrap_or_else(|_| "lro".to_owned());
     let mut command = Command::new(&lro);
     command.args(["offload", "--json", "--failure", "closed", "--policy", &component(), "--threshold", "200"]);
-    command.args(["--unit", "bytes", "--fsync", "false", "--dir"]).arg(directory).args(flags).arg(result);
+    command.args(["--unit", "bytes", "--fsync", "never", "--dir"]).arg(directory).args(flags).arg(result);
     let output = command.output().unwrap_or_else(|error| {
         panic!(
             "{lro}: {error}; `make build` in the repository of lro-filter builds it, the variable LRO says where it is"
