@@ -5,6 +5,7 @@ mod convert;
 mod documents;
 mod trial;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -419,8 +420,12 @@ impl Filter {
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
         let span = tracing::info_span!(target: SPANS, "policy", "lro.policy" = %policy.digest(), "error.type" = Empty, "otel.status_code" = Empty);
-        let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
-        let inspected = unless_panic(async { Ok(inspecting.await?) }).instrument(span.clone()).await;
+        let inspected = {
+            let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
+            // In place, as it is large.
+            let inspecting = pin!(unless_panic(async { Ok(inspecting.await?) }));
+            inspecting.instrument(span.clone()).await
+        };
         let (verdict, cost) = inspected.map_err(|error| (false, noted(&span, error)))?;
         drop(span);
         decision.inspect = Some(cost);
@@ -432,7 +437,8 @@ impl Filter {
                 job::pause().await;
                 let span = tracing::info_span!(target: SPANS, "write", "lro.handle" = %id, "error.type" = Empty, "otel.status_code" = Empty);
                 let offloading = self.offload_with_documents(policy, request, call, id, payload, &plan);
-                let offloaded = unless_panic(offloading).instrument(span.clone()).await;
+                let offloading = pin!(unless_panic(offloading));
+                let offloaded = offloading.instrument(span.clone()).await;
                 let (offloaded, cost) = offloaded.map_err(|error| (true, noted(&span, error)))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))

@@ -1,6 +1,7 @@
 //! What becomes of a message from the server.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -236,9 +237,12 @@ impl Session {
 
     pub(super) fn tool_result(self: &Arc<Self>, message: Message, call: Call) -> Filtering {
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
-        let span = call.span.clone();
-        let filtered = async move { FromServer::Pass(session.filter(message, &call).await) };
-        Filtering { message: bytes, job: Job::new(filtered.instrument(span)), is_answered: false }
+        let filtered = async move {
+            // In place, as it is large.
+            let filtering = pin!(session.filter(message, &call));
+            FromServer::Pass(filtering.instrument(call.span.clone()).await)
+        };
+        Filtering { message: bytes, job: Job::new(filtered), is_answered: false }
     }
 
     fn task_result(
