@@ -21,6 +21,9 @@ WRITE = "LRO_WRITE_COUNTS"
 # The processor whose instructions are in the file.
 MACHINE = "x86_64"
 
+# Whether a large buffer is new memory, or has to be cleared, is not to depend on what was freed before.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "32768"}
+
 # Most by which a count may differ, as a share of it. Two runs, and two builds of one source, differ by less than a thousandth; a
 # change elsewhere moves code between the units that the compiler optimizes, and with it what is inlined.
 TOLERANCE = 0.02
@@ -40,7 +43,7 @@ def counted(programs):
     counts = {}
     with tempfile.TemporaryDirectory() as cache:
         # The first run compiles components for the processor that cachegrind shows, and is not counted.
-        environment = {**os.environ, "XDG_CACHE_HOME": cache}
+        environment = {**os.environ, **MALLOC, "XDG_CACHE_HOME": cache}
         for program in programs:
             listed = subprocess.run([program], capture_output=True, text=True, check=True).stdout
             for path, rounds in (line.split() for line in listed.splitlines()):
