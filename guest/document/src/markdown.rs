@@ -54,6 +54,11 @@ impl Markdown {
     /// [`DocumentError::Empty`].
     pub(crate) fn finish(mut self) -> Result<String, DocumentError> {
         self.end_paragraph()?;
+        // A document that ends too early may end in a table.
+        if self.tables > 0 {
+            self.tables = 1;
+            self.end_table()?;
+        }
         if self.has_text { Ok(self.output.finish()) } else { Err(DocumentError::Empty) }
     }
 

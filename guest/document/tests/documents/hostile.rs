@@ -116,6 +116,14 @@ fn an_open_document_is_encrypted_when_its_manifest_says_so() {
 }
 
 #[test]
+fn a_text_that_ends_in_a_table_has_what_came() {
+    let content =
+        b"<text:p>before</text:p><t:table><t:row><t:table-cell><text:p>one</text:p></t:table-cell><t:table><text:p>two";
+    let odt = archive(&[("mimetype", OPEN_TEXT), ("content.xml", content)]);
+    assert_eq!(text_of(&odt), "before\n\n| one | two\n|---|\n\n");
+}
+
+#[test]
 fn an_element_that_stands_for_many_spaces_is_a_few() {
     let spaces = r#"<text:s text:c="4294967295"/>"#.repeat(3);
     let content = format!("<text:p>a{spaces}b</text:p>");
