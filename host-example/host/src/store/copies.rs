@@ -2,15 +2,13 @@
 
 use std::fs::File;
 use std::mem;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread;
 
 use lro_contract::digest::{FileDigest, FileHasher};
 use lro_system::files::write_all_at;
-use parking_lot::Mutex;
 use tracing::warn;
 
+use super::at_once::each_at_once;
 use super::bucket::{self, Bucket, Turn};
 use super::cipher::{OffloadCipher, Opening, sealed_bytes};
 use super::directory::Directory;
@@ -125,25 +123,13 @@ impl Copying {
     /// Downloads the files, several at the same time.
     pub(crate) fn fetch(mut self: Box<Self>) -> Result<Box<Self>, StoreError> {
         let files = mem::take(&mut self.files);
-        let threads = TRANSFERS_AT_ONCE.min(files.len());
-        let left = Mutex::new(self.record.files.iter().zip(files));
-        let work = || {
-            let mut digests = Vec::new();
-            loop {
-                let next = left.lock().next();
-                let Some((record, (file, arriver))) = next else { return Ok(digests) };
-                digests.extend(self.fetch_file(record, &file, &arriver)?.map(|digest| (record.name.clone(), digest)));
-            }
+        let fetch = |(record, (file, arriver)): (&FileRecord, (File, Arriver))| {
+            let digest = self.fetch_file(record, &file, &arriver)?;
+            Ok(digest.map(|digest| (record.name.clone(), digest)))
         };
-        let digests: Result<Vec<_>, StoreError> = thread::scope(|scope| {
-            // Without this thread, the others do its work.
-            let start = |_| thread::Builder::new().name("lro-copy".into()).spawn_scoped(scope, work).ok();
-            let threads: Vec<_> = (1..threads).filter_map(start).collect();
-            let own = work();
-            let others = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            others.chain([own]).collect()
-        });
-        self.staging.digests = digests?.into_iter().flatten().collect();
+        let files = self.record.files.iter().zip(files).collect();
+        let digests = each_at_once("lro-copy", TRANSFERS_AT_ONCE, files, fetch)?;
+        self.staging.digests = digests.into_iter().flatten().collect();
         Ok(self)
     }
 

@@ -13,6 +13,7 @@
 //! A guest may plant symbolic links in its directory. The host therefore opens files relative to it and without
 //! following links, and publishes only what the record lists.
 
+mod at_once;
 mod bucket;
 mod bucket_jobs;
 #[cfg(feature = "object-store")]

@@ -1,9 +1,7 @@
 //! Synchronizes files to the disk, before an offload is published or behind the answer.
 
-use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -11,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::StoreError;
+use super::at_once::each_at_once;
 use super::directory::Directory;
 
 /// Number of files synced in parallel: a journal commits them together.
@@ -109,20 +108,10 @@ impl Published {
     }
 }
 
-/// Synchronizes these files of a directory and its entries.
+/// Synchronizes these files of a directory, then its entries.
 pub(super) fn synchronize(directory: &Directory, names: &[&str]) -> Result<(), StoreError> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-            directory.sync_file(name)?;
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        // Without this thread, the others do its work.
-        let start = |_| thread::Builder::new().name("lro-sync".into()).spawn_scoped(scope, work).ok();
-        let threads: Vec<_> = (1..SYNCS_AT_ONCE.min(names.len())).filter_map(start).collect();
-        let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        work().and_then(|()| directory.sync()).and(results.collect())
-    })
+    let entries = None;
+    let all = names.iter().copied().map(Some).chain([entries]).collect();
+    let synchronize = |name: Option<&str>| name.map_or_else(|| directory.sync(), |name| directory.sync_file(name));
+    each_at_once("lro-sync", SYNCS_AT_ONCE, all, synchronize).map(drop)
 }
