@@ -5,7 +5,7 @@ mod convert;
 mod documents;
 mod trial;
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -420,14 +420,9 @@ impl Filter {
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
         let span = tracing::info_span!(target: SPANS, "policy", "lro.policy" = %policy.digest(), "error.type" = Empty, "otel.status_code" = Empty);
-        let inspected = {
-            let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
-            // In place, as it is large.
-            let inspecting = pin!(unless_panic(async { Ok(inspecting.await?) }));
-            inspecting.instrument(span.clone()).await
-        };
-        let (verdict, cost) = inspected.map_err(|error| (false, noted(&span, error)))?;
-        drop(span);
+        let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
+        let inspected = in_span(span, pin!(unless_panic(async { Ok(inspecting.await?) }))).await;
+        let (verdict, cost) = inspected.map_err(|error| (false, error))?;
         decision.inspect = Some(cost);
         decision.outcome = match verdict {
             Verdict::Pass => Outcome::Pass,
@@ -437,9 +432,8 @@ impl Filter {
                 job::pause().await;
                 let span = tracing::info_span!(target: SPANS, "write", "lro.handle" = %id, "error.type" = Empty, "otel.status_code" = Empty);
                 let offloading = self.offload_with_documents(policy, request, call, id, payload, &plan);
-                let offloading = pin!(unless_panic(offloading));
-                let offloaded = offloading.instrument(span.clone()).await;
-                let (offloaded, cost) = offloaded.map_err(|error| (true, noted(&span, error)))?;
+                let offloaded = in_span(span, pin!(unless_panic(offloading))).await;
+                let (offloaded, cost) = offloaded.map_err(|error| (true, error))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))
             }
@@ -546,11 +540,16 @@ async fn unless_panic<T>(step: impl Future<Output = Result<T, FilterError>>) -> 
     caught_while(step).await.unwrap_or_else(|panic| Err(FilterError::Panic(panic)))
 }
 
-/// The error, after its kind is in the span of its step.
-fn noted(span: &Span, error: FilterError) -> FilterError {
-    span.record("error.type", error.kind());
-    span.record("otel.status_code", "error");
-    error
+/// Runs a step in its span, which notes the kind of an error. The step stays in place, as it is large.
+async fn in_span<T>(
+    span: Span,
+    step: Pin<&mut impl Future<Output = Result<T, FilterError>>>,
+) -> Result<T, FilterError> {
+    let ended = step.instrument(span.clone()).await;
+    ended.inspect_err(|error| {
+        span.record("error.type", error.kind());
+        span.record("otel.status_code", "error");
+    })
 }
 
 /// Reports the result of a call to the breaker. Failures that are not the policy's fault do not count.

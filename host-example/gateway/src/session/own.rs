@@ -1,5 +1,6 @@
 //! Calls that the gateway answers itself, of its own tools and resources, and calls whose arguments it fills in.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -182,7 +183,8 @@ impl OwnCall {
 
     /// Runs the call. It reads files, so poll it on a thread that may block. `send` is for requests of the gateway itself.
     pub(crate) async fn run(&self, send: &SendOwn) -> FromClient {
-        self.decided(send).instrument(self.span.clone()).await
+        // In place, as it is large.
+        pin!(self.decided(send)).instrument(self.span.clone()).await
     }
 
     async fn decided(&self, send: &SendOwn) -> FromClient {

@@ -211,7 +211,7 @@ impl Bucket {
             let source = "a sweep could have removed its files, as uploading them took too long".into();
             return Err(StoreError::bucket("publish", self.objects.place(&key), source));
         }
-        let key = format!("{key}/{MANIFEST_NAME}");
+        let key = manifest_key(offload.tenant, offload.id);
         let sealed = cipher.map(|cipher| cipher.seal_manifest(&key, offload.manifest)).transpose()?;
         self.put_manifest(&key, sealed.as_deref().unwrap_or(offload.manifest))
     }
@@ -242,12 +242,12 @@ impl Bucket {
 
     /// Reads the manifest of an offload as it stands in the bucket.
     fn manifest(&self, tenant: &str, id: Ulid) -> Result<Vec<u8>, StoreError> {
-        self.objects.get(&format!("{}/{MANIFEST_NAME}", key(tenant, id)), SEALED_MANIFEST_BYTES_MAX)
+        self.objects.get(&manifest_key(tenant, id), SEALED_MANIFEST_BYTES_MAX)
     }
 
     /// Reads the manifest of an offload, and what decrypts its files.
     pub(super) fn read_manifest(&self, tenant: &str, id: Ulid) -> Result<(Vec<u8>, Option<OffloadCipher>), StoreError> {
-        let (key, found) = (format!("{}/{MANIFEST_NAME}", key(tenant, id)), self.manifest(tenant, id)?);
+        let (key, found) = (manifest_key(tenant, id), self.manifest(tenant, id)?);
         let path = self.objects.place(&key);
         match &self.keys {
             Some(keys) => keys.decrypting(tenant, &key, &found, path).map(|(text, cipher)| (text, Some(cipher))),
@@ -501,6 +501,11 @@ impl Survey {
             counted.running += last.bytes;
         }
     }
+}
+
+/// Key of the manifest of an offload.
+fn manifest_key(tenant: &str, id: Ulid) -> String {
+    format!("{}/{MANIFEST_NAME}", key(tenant, id))
 }
 
 /// Key of an offload.
