@@ -117,7 +117,6 @@ pub struct Config {
     /// Age in seconds at which an offload expires, at least 1. Default: 3600.
     pub ttl_seconds: NonZeroU64,
     /// When a published offload is synchronized to the disk. Default: `before`.
-    #[serde(deserialize_with = "fsync")]
     pub fsync: Fsync,
     /// What the client receives when a policy fails. Default: `open`.
     pub failure: FailureMode,
@@ -503,17 +502,6 @@ fn some_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Polic
 
 fn some_store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StorePlace>, D::Error> {
     StorePlace::deserialize(deserializer).map(Some)
-}
-
-/// Names what is possible to whoever writes `true` or `false`.
-fn fsync<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fsync, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected one of `before`, `after`, `never`")]
-    enum Named {
-        Fsync(Fsync),
-    }
-    let Named::Fsync(fsync) = Named::deserialize(deserializer)?;
-    Ok(fsync)
 }
 
 fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

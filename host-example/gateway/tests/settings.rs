@@ -194,7 +194,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[[sections]]\nfilename-prefix = \"a\"", "missing field `key`"),
         ("threshold = ", "`config` = `/"),
         ("fsync = \"after\"\nthreshold = ", "line 2, column "),
-        ("fsync = true", "expected one of `before`, `after`, `never`"),
+        ("fsync = true", "unknown variant `true`, expected one of `before`, `after`, `never`"),
+        ("[tools.x]\nlevel = 1", "unknown variant `1`, expected one of `pointer`, `standard`, `full`"),
         ("schema = \"drop\"", "expected one of `rewrite`, `strip`, `shape`, `block`"),
         ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
         ("[tools.x]\nask = 1", "`tools.x.ask` = `1`"),
@@ -253,7 +254,7 @@ fn bad_values_are_errors_and_all_are_told() {
         "`unit` = `\"words\"` (variable MCP_LRO_UNIT): unknown variant `words`, expected one of `bytes`",
         "`ttl-seconds` = `-5` (variable MCP_LRO_TTL_SECONDS)",
         "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable with this name",
-        "`fsync` = `\"\"` (flag --fsync): expected one of `before`",
+        "`fsync` = `\"\"` (flag --fsync): unknown variant ``, expected one of `before`, `after`, `never`",
         "`nonsense` = `1` (flag --nonsense): there is no key with this name",
     ] {
         assert!(found.contains(expected), "no {expected} in\n{found}");

@@ -221,14 +221,9 @@ impl Layers {
     /// Validates one value as if it were the whole configuration, so that errors concern this value alone.
     fn merge(&mut self, leaf: Leaf) {
         let key = key_text(&leaf.path);
-        let alone = leaf
-            .path
-            .iter()
-            .rev()
-            .fold(leaf.value.clone(), |value, step| Value::Table(Table::from_iter([(step.clone(), value)])));
         let checked = match secret_form(&leaf.path, &leaf.value) {
             Some(message) => Err(message.to_owned()),
-            None => Config::deserialize(alone).map_err(|error| error.message().to_owned()),
+            None => check_alone(&leaf.path, leaf.value.clone()),
         };
         if let Err(message) = checked {
             self.problems.push(Problem::new(&key, shown_value(&leaf), leaf.origin, message));
@@ -245,6 +240,23 @@ impl Layers {
         table.insert(last.clone(), leaf.value);
         self.origins.insert(key, leaf.origin);
     }
+}
+
+/// Checks a value as if it were the whole configuration.
+fn check_alone(path: &[String], value: Value) -> Result<(), String> {
+    let check = |value| {
+        let table = |value, step: &String| Value::Table(Table::from_iter([(step.clone(), value)]));
+        Config::deserialize(path.iter().rev().fold(value, table)).map(drop).map_err(|error| error.message().to_owned())
+    };
+    let text = match &value {
+        Value::Boolean(_) | Value::Integer(_) | Value::Float(_) => Some(Value::String(value.to_string())),
+        _ => None,
+    };
+    check(value).map_err(|message| {
+        // Where one of several names is expected, only what is wrong with a text says which.
+        let of_text = text.and_then(|text| check(text).err());
+        of_text.filter(|of_text| of_text.starts_with("unknown variant")).unwrap_or(message)
+    })
 }
 
 /// The value of a leaf without secrets. In the table `gateway`, a key that no variable sets holds secrets, or is the
