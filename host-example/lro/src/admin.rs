@@ -10,11 +10,11 @@ use lro_gateway::settings::{Config, PolicyPlace};
 use lro_gateway::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
 use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
-use reqwest::{Client, Method, Response};
+use reqwest::{Method, Response};
 use serde::de::DeserializeOwned;
 
 use crate::exit::Exit;
-use crate::output;
+use crate::{exchange, output};
 
 /// Digits of a digest in the table.
 const DIGITS: usize = 12;
@@ -203,12 +203,8 @@ impl Gateway {
             (None, None) => bail!("no gateway given: use --gateway URL, LRO_GATEWAY or gateway.metrics-listen"),
         };
         let token = self.token()?;
-        // Fails if one is already installed, which is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let sent = runtime.block_on(async {
-            // No proxy: only the gateway may see the token.
-            let client = Client::builder().no_proxy().build()?;
+        let sent = exchange::wait(async {
+            let client = exchange::client().build()?;
             let mut request =
                 client.request(method, format!("{url}{POLICIES_PATH}{path}")).bearer_auth(token).body(body);
             if let Some(signature) = signature {

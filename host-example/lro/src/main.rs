@@ -13,6 +13,7 @@ mod config;
 mod destination;
 mod doctor;
 mod enter;
+mod exchange;
 mod exit;
 mod extract;
 mod file_system;

@@ -14,13 +14,12 @@ use lro_gateway::settings::Config;
 use lro_gateway::status::{Status, live};
 use lro_gateway::{Snapshot, ToolDay, parts};
 use lro_host::store::Store;
-use reqwest::Client;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Exit;
 use crate::rows::Rows;
-use crate::{output, table};
+use crate::{exchange, output, table};
 
 /// Refresh interval of --watch.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -132,16 +131,15 @@ struct Row {
 
 /// Asks the gateway of this configuration on this machine.
 fn health(config: &Config) -> anyhow::Result<Exit> {
-    let mut address =
-        config.gateway.metrics_listen.context("there is no address to ask: set gateway.metrics-listen")?;
+    let mut address = config
+        .gateway
+        .metrics_listen
+        .context("set gateway.metrics-listen: the address at which the gateway is asked")?;
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
     }
-    // Fails if one is already installed, which is fine.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let asked = runtime.block_on(async {
-        let client = Client::builder().no_proxy().timeout(HEALTH_TIMEOUT).build()?;
+    let asked = exchange::wait(async {
+        let client = exchange::client().timeout(HEALTH_TIMEOUT).build()?;
         let response = client.get(format!("http://{address}/healthz")).send().await?;
         anyhow::Ok((response.status(), response.text().await?))
     });

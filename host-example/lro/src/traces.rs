@@ -18,6 +18,8 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Layer;
 
+use crate::exchange::install_cryptography;
+
 /// The service, unless `OTEL_SERVICE_NAME` names another.
 const SERVICE: &str = "lro-gateway";
 
@@ -27,7 +29,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The only protocol that is built in.
 const PROTOCOL: &str = "http/protobuf";
 
-/// Sends spans to a collector on a thread of its own. Dropping it sends the last ones.
+/// Sends spans to a collector, on a separate thread. Dropping it sends the last ones.
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
 }
@@ -84,8 +86,7 @@ impl Traces {
                 );
             }
         }
-        // Fails only if there is one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_cryptography();
         let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).build();
         let exporter = exporter.context("traces cannot be sent: see the variables OTEL_EXPORTER_OTLP_*")?;
         let exporter = Reporting { exporter, has_failed: AtomicBool::new(false) };
