@@ -4,6 +4,7 @@ use wasm_encoder::{BlockType, InstructionSink};
 use wasmparser::{FunctionBody, Operator};
 
 use crate::MeterError;
+use crate::recovery::TAG;
 
 /// Where a module counts.
 #[derive(Clone, Copy)]
@@ -19,8 +20,8 @@ pub(crate) struct Counter {
 /// What bodies do where functions answer.
 #[derive(Clone, Default)]
 pub(crate) struct Answering {
-    /// What is thrown before the instruction `unreachable`.
-    pub(crate) tag: Option<u32>,
+    /// Whether the instruction `unreachable` throws.
+    pub(crate) throws: bool,
     /// Functions that drop a handle, and the one that is told which.
     pub(crate) drops: Vec<u32>,
     pub(crate) dropping: u32,
@@ -47,8 +48,8 @@ enum Insertion {
     Length,
     /// The handle on the stack, which is dropped.
     Dropping,
-    /// An exception.
-    Throw(u32),
+    /// What is thrown.
+    Throw,
 }
 
 /// The body, as an entry of a code section without its size.
@@ -63,9 +64,9 @@ pub(crate) fn metered(body: &FunctionBody<'_>, counter: Counter, answering: &Ans
         if has_length(&operator) {
             insertions.push((position, Insertion::Length));
         }
-        match (&operator, answering.tag) {
-            (Operator::Unreachable, Some(tag)) => insertions.push((position, Insertion::Throw(tag))),
-            (Operator::Call { function_index }, _) if answering.drops.contains(function_index) => {
+        match &operator {
+            Operator::Unreachable if answering.throws => insertions.push((position, Insertion::Throw)),
+            Operator::Call { function_index } if answering.drops.contains(function_index) => {
                 insertions.push((position, Insertion::Dropping));
             }
             _ => {}
@@ -95,7 +96,7 @@ pub(crate) fn metered(body: &FunctionBody<'_>, counter: Counter, answering: &Ans
             }
             Insertion::Length => _ = sink.call(counter.bulk),
             Insertion::Dropping => _ = sink.call(answering.dropping),
-            Insertion::Throw(tag) => _ = sink.throw(tag),
+            Insertion::Throw => _ = sink.throw(TAG),
         }
     }
     metered.extend_from_slice(bytes.get(at - start..).unwrap_or_default());

@@ -8,7 +8,7 @@ use wasm_encoder::{
 use wasmparser::{ExternalKind, Import, Parser, Payload, TypeRef};
 
 use crate::body::{self, Answering, Counter};
-use crate::recovery::{Places, Recovery, dropping, is_stateless};
+use crate::recovery::{Places, Recovery, TAG, dropping, is_stateless};
 use crate::{BULK_SHIFT, EXHAUSTED, MeterError, Metering};
 
 /// The types of the functions that are added, encoded: nothing in and out, and a length in and out.
@@ -81,7 +81,7 @@ impl<'a> Metered<'a> {
         let first_own = count(outline.functions.len());
         let counter = Counter { global: outline.globals, exhausted: first_own, bulk: first_own + 1 };
         let places =
-            Places { reset: first_own + HELPERS, dropping: first_own + HELPERS + 1, tag: 0, held: outline.globals + 1 };
+            Places { reset: first_own + HELPERS, dropping: first_own + HELPERS + 1, held: outline.globals + 1 };
         let helpers = if recovery.is_some() { HELPERS + RECOVERY_HELPERS } else { HELPERS };
         let recovery = recovery.map(|recovery| (recovery, places));
         Self { wasm, outline, fuel, entries: outline.entries(helpers), counter, recovery }
@@ -171,7 +171,7 @@ impl<'a> Metered<'a> {
     fn code(&self) -> Result<CodeSection, MeterError> {
         let counter = self.counter;
         let answering = self.recovery.as_ref().map_or_else(Answering::default, |(recovery, places)| Answering {
-            tag: Some(places.tag),
+            throws: true,
             drops: recovery.drops().collect(),
             dropping: places.dropping,
         });
@@ -182,9 +182,9 @@ impl<'a> Metered<'a> {
             }
         }
         let mut exhausted = Function::new([]);
-        match answering.tag {
-            Some(tag) => exhausted.instructions().throw(tag).end(),
-            None => exhausted.instructions().unreachable().end(),
+        match answering.throws {
+            true => exhausted.instructions().throw(TAG).end(),
+            false => exhausted.instructions().unreachable().end(),
         };
         code.function(&exhausted);
 

@@ -2,11 +2,12 @@
 //! catches, drops the handle that the call borrowed, and gives the module the memory and the globals with which it began.
 
 use wasm_encoder::{BlockType, Catch, DataSection, Function, InstructionSink, MemArg, ValType};
-use wasmparser::{ConstExpr, DataKind, Operator, Parser, Payload};
+use wasmparser::{ConstExpr, DataKind, Operator, Parser, Payload, TypeRef};
 
 use crate::MeterError;
 use crate::answer::{Answer, Failed};
 use crate::body::Counter;
+use crate::module::count;
 
 /// What a module needs to begin anew, and to answer.
 pub(crate) struct Recovery<'a> {
@@ -18,6 +19,9 @@ pub(crate) struct Recovery<'a> {
     answers: Vec<(&'a Answer, u32)>,
 }
 
+/// What is thrown: the only tag of a module that answers.
+pub(crate) const TAG: u32 = 0;
+
 /// Where the instructions of a module find what is added to it.
 #[derive(Clone, Copy)]
 pub(crate) struct Places {
@@ -25,8 +29,6 @@ pub(crate) struct Places {
     pub(crate) reset: u32,
     /// The function that is told each handle before it is dropped.
     pub(crate) dropping: u32,
-    /// What is thrown.
-    pub(crate) tag: u32,
     /// The global with the handle that the call borrowed, while it is not dropped.
     pub(crate) held: u32,
 }
@@ -76,14 +78,14 @@ impl<'a> Recovery<'a> {
                 Payload::ImportSection(imports) => {
                     for import in imports.into_imports() {
                         match import?.ty {
-                            wasmparser::TypeRef::Global(global) if !global.mutable => {}
-                            wasmparser::TypeRef::Func(_) | wasmparser::TypeRef::FuncExact(_) => {}
+                            TypeRef::Global(global) if !global.mutable => {}
+                            TypeRef::Func(_) | TypeRef::FuncExact(_) => {}
                             _ => return Err(refused("its module imports memory or other state")),
                         }
                     }
                 }
                 Payload::MemorySection(section) => memories = section.count(),
-                Payload::TagSection(_) => return Err(refused("its module has exceptions of its own")),
+                Payload::TagSection(_) => return Err(refused("its module already uses exceptions")),
                 Payload::StartSection { .. } => return Err(refused("its module has a start function")),
                 Payload::GlobalSection(globals) => {
                     for (number, global) in (imported_globals..).zip(globals) {
@@ -133,7 +135,7 @@ impl<'a> Recovery<'a> {
     }
 
     pub(crate) fn data_count(&self) -> u32 {
-        crate::module::count(self.segments.len() + 4 * self.answers.len())
+        count(self.segments.len() + 4 * self.answers.len())
     }
 
     /// The functions that drop a handle of a call.
@@ -145,7 +147,7 @@ impl<'a> Recovery<'a> {
     pub(crate) fn reset(&self) -> Function {
         let mut function = Function::new([]);
         let mut sink = function.instructions();
-        // In two parts: the length of a memory of 4 GiB is no number of 32 bits.
+        // In two parts, as the length of a memory of 4 GiB does not fit into 32 bits.
         let last_page =
             |sink: &mut InstructionSink<'_>| _ = sink.memory_size(0).i32_const(1).i32_sub().i32_const(16).i32_shl();
         sink.memory_size(0).if_(BlockType::Empty);
@@ -190,7 +192,7 @@ impl<'a> Recovery<'a> {
         let refuel = |sink: &mut InstructionSink<'_>| _ = sink.i64_const(fuel).global_set(counter.global);
         sink.local_get(0).i32_load(word(answer.handle_at)).global_set(places.held);
         sink.block(BlockType::Empty);
-        sink.try_table(BlockType::Empty, [Catch::One { tag: places.tag, label: 0 }]);
+        sink.try_table(BlockType::Empty, [Catch::One { tag: TAG, label: 0 }]);
         refuel(&mut sink);
         sink.local_get(0).call(function).return_().end().end();
 
@@ -198,7 +200,7 @@ impl<'a> Recovery<'a> {
         sink.global_get(counter.global).i64_const(0).i64_lt_s().local_set(IS_EXHAUSTED);
         sink.call(places.reset);
         refuel(&mut sink);
-        let first = crate::module::count(self.segments.len() + 4 * number);
+        let first = count(self.segments.len() + 4 * number);
         let write = |sink: &mut InstructionSink<'_>, failed: &Failed, segment: u32| {
             let allocate = |sink: &mut InstructionSink<'_>, align: u32, data: &[u8], segment: u32, local: u32| {
                 sink.i32_const(0).i32_const(0).i32_const(align.cast_signed()).i32_const(length(data));
@@ -265,5 +267,5 @@ fn word(offset: u32) -> MemArg {
 }
 
 fn length(data: &[u8]) -> i32 {
-    crate::module::count(data.len()).cast_signed()
+    count(data.len()).cast_signed()
 }
