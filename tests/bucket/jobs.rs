@@ -1,14 +1,12 @@
 //! Records of jobs, which all stores on a bucket read.
 
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use lro_host::store::{JobState, Store, StoreError, Ulid};
-use lro_tests::bucket::{self, Fate, Proxy, keys};
+use lro_tests::bucket::{self, Fate, Proxy, Seen, keys};
+use lro_tests::wait_until;
 
 use crate::support::{KINDS, Kind, Place, TEAM, id};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The lease of the stores here, far from those of others on a busy machine.
 const LEASE: Duration = Duration::from_secs(5);
@@ -30,18 +28,21 @@ fn three_ids() -> [Ulid; 3] {
     ids
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn open(place: &Place, name: &str, port: u16) -> Store {
     place.open_behind(name, port, |bucket| {
         (bucket.lease_time, bucket.retry_time) = (LEASE, Duration::ZERO);
     })
+}
+
+/// A job runs while its lease is written so many times. It is written three times while it holds, or more often if answers are lost.
+fn keeps_running_while_renewed(proxy: &Proxy, times: usize, state: impl Fn() -> Option<JobState>) {
+    let is_renewal = |seen: &Seen| seen.method == "PUT" && seen.target.contains(".leases/");
+    let mut renewals = 0;
+    wait_until("the lease is written", || {
+        assert_eq!(state(), Some(RUNNING_THERE));
+        renewals += proxy.seen().iter().filter(|seen| is_renewal(seen)).count();
+        renewals >= times
+    });
 }
 
 /// Keys of leases, or of records of jobs.
@@ -106,17 +107,15 @@ fn records_of_jobs_count_toward_the_quotas() {
 #[test]
 fn a_job_whose_store_is_gone_is_lost_for_all_others() {
     let place = Place::new(Kind::Bucket);
-    let [one, two, three] = ["one", "two", "three"].map(|name| open(&place, name, bucket::port()));
+    let proxy = Proxy::start();
+    let one = open(&place, "one", proxy.port());
+    let [two, three] = ["two", "three"].map(|name| open(&place, name, bucket::port()));
     let (lost, ended) = (id(), id());
     one.begin_job(TEAM, lost, b"begun").unwrap();
     one.begin_job(TEAM, ended, b"begun").unwrap();
     one.end_job(TEAM, ended, b"ended", 10).unwrap();
-    // Longer than the lease: it is renewed.
-    let begun = Instant::now();
-    while begun.elapsed() < LEASE * 2 {
-        assert_eq!(state(&two, lost), Some(RUNNING_THERE));
-        thread::sleep(Duration::from_millis(200));
-    }
+    // Longer than the lease.
+    keeps_running_while_renewed(&proxy, 7, || state(&two, lost));
     drop(one);
     wait_until("the job is lost", || state(&two, lost) == Some(JobState::Lost));
     assert_eq!(state(&three, lost), Some(JobState::Lost), "for all");
@@ -174,11 +173,5 @@ fn a_lease_outlives_answers_that_are_lost() {
         count += u32::from(is_renewal);
         if is_renewal && count % 2 == 1 { Fate::AnswerLost } else { Fate::Answered }
     });
-    let begun = Instant::now();
-    while begun.elapsed() < LEASE * 3 {
-        assert_eq!(state(&two, job), Some(RUNNING_THERE));
-        thread::sleep(Duration::from_millis(200));
-    }
-    let renewals = proxy.seen().into_iter().filter(|seen| seen.method == "PUT").count();
-    assert!(renewals >= 4, "{renewals}");
+    keeps_running_while_renewed(&proxy, 18, || state(&two, job));
 }

@@ -1,8 +1,8 @@
 //! Arguments that the gateway fills in and caps.
 
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 
-use crate::faults::wait_until;
 use crate::lasting::{Face, all_ways};
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
 use crate::wire::member;

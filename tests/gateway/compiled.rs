@@ -6,10 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use lro_tests::component;
+use lro_tests::{component, wait_until};
 use tempfile::TempDir;
 
-use crate::faults::wait_until;
 use crate::support::{lro, path_text};
 
 /// A user that owns nothing, as whom nobody runs the tests.

@@ -5,10 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{FaultyHttp, Gate, error, faulty, new_mark, signal, text, tool_call, wait_until};
+use crate::faults::{FaultyHttp, Gate, error, faulty, new_mark, signal, text, tool_call};
 use crate::http::{Exchange, Headers, Session, bytes_of, connect, modern_call, open_modern, post};
 use crate::support::{Environment, environment, path_text, words};
 use crate::wire::{MODERN, initialize, request};

@@ -5,10 +5,10 @@ use std::process::{Command, Output, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lro_host::store::Digest;
-use lro_tests::target;
+use lro_tests::{target, wait_until};
 use serde_json::{Value, json};
 
-use crate::faults::{FaultyHttp, Gate, wait_until};
+use crate::faults::{FaultyHttp, Gate};
 use crate::http::{Exchange, Headers, Reply, bytes_of, connect, post};
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
 use crate::support::Environment;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lro_tests::workspace;
+use lro_tests::{wait_until, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,15 +52,6 @@ pub(crate) fn processes(mark: &str) -> Vec<u32> {
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_marked).collect()
-}
-
-/// Waits until something is so. Panics when it never is.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 pub(crate) fn signal(name: &str, pid: u32) {

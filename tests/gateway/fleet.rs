@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::faults::signal;
-use crate::http::{Exchange, Headers, Reply, bytes_of};
+use crate::http::{Exchange, Headers, Reply, bytes_of, host_of};
 use crate::scripted::{Script, Scripted, Setup};
 use crate::wire::{LEGACY, MODERN, call, initialize, request};
 
@@ -36,8 +36,7 @@ impl Target {
 
 /// The status that a URL answers with; `None` if it does not answer.
 fn status(url: &str) -> Option<u16> {
-    let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
-    let mut stream = TcpStream::connect(host).ok()?;
+    let mut stream = TcpStream::connect(host_of(url)).ok()?;
     stream.write_all(&bytes_of(url, "GET", &[("Connection", "close")], b"")).ok()?;
     Exchange::try_read(BufReader::new(stream)).ok().map(|exchange| exchange.status)
 }
@@ -47,8 +46,7 @@ impl Replica {
         let flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
         let mut gateway = script.silent(&Setup { flags: &flags, toml, variables, ..Setup::default() });
         let ready = gateway.told("metrics on ").replace("/metrics", "/readyz");
-        let url = gateway.url();
-        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+        let address = host_of(&gateway.url()).to_owned();
         Self { gateway, target: Target { address, ready } }
     }
 
@@ -220,8 +218,8 @@ impl Caller {
         let mut reader = match self.connection.take() {
             Some(reader) => reader,
             None => {
-                let host = self.url.strip_prefix("http://").unwrap().split('/').next().unwrap();
-                BufReader::new(TcpStream::connect(host).map_err(|error| format!("cannot connect: {error}"))?)
+                let connected = TcpStream::connect(host_of(&self.url));
+                BufReader::new(connected.map_err(|error| format!("cannot connect: {error}"))?)
             }
         };
         self.local = reader.get_ref().local_addr().ok();

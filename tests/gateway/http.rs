@@ -6,11 +6,10 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 
-use crate::faults::{
-    FaultyHttp, Gate, SHORT, error, faulty, is_descriptor, new_mark, raw, signal, text, tool_call, wait_until,
-};
+use crate::faults::{FaultyHttp, Gate, SHORT, error, faulty, is_descriptor, new_mark, raw, signal, text, tool_call};
 use crate::support::{Environment, environment, path_text};
 use crate::wire::{MODERN, call, initialize, modern_meta, request};
 
@@ -51,10 +50,14 @@ pub(crate) struct Reply {
     pub(crate) whole: bool,
 }
 
+/// Host and port of a URL.
+pub(crate) fn host_of(url: &str) -> &str {
+    url.strip_prefix("http://").unwrap().split('/').next().unwrap()
+}
+
 /// Opens a connection and sends bytes.
 pub(crate) fn connect(url: &str) -> TcpStream {
-    let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
-    let stream = TcpStream::connect(host).unwrap();
+    let stream = TcpStream::connect(host_of(url)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }

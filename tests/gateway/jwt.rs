@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use lro_tests::workspace;
+use lro_tests::{wait_until, workspace};
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
 use ring::signature::{
@@ -19,7 +19,7 @@ use ring::{digest, hmac};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{Gate, faulty, new_mark, wait_until};
+use crate::faults::{Gate, faulty, new_mark};
 use crate::http::{Exchange, Reply, modern_call, open_modern};
 use crate::scripted::{descriptor, handle};
 use crate::support::{environment, lro, path_text};

@@ -6,12 +6,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use lro_tests::{signature, version};
+use lro_tests::{signature, version, wait_until};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{FaultyHttp, Gate, faulty, new_mark, tool_call, wait_until};
+use crate::faults::{FaultyHttp, Gate, faulty, new_mark, tool_call};
 use crate::http::{Session, bytes_of, connect, modern_call, open_modern};
 use crate::scripted::{descriptor, first_text, handle};
 use crate::support::{Environment, environment, path_text};

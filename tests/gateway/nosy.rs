@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lro_tests::workspace;
+use lro_tests::{wait_until, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{Gate, error, new_mark, text, wait_until};
+use crate::faults::{Gate, error, new_mark, text};
 use crate::http::{Session, post};
 use crate::support::{Environment, Process, environment, lro, mcp_package, node, path_text, words};
 use crate::wire::{Wire, call, initialize, request, shake_hands};

@@ -2,10 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::version;
+use lro_tests::{version, wait_until};
 use serde_json::json;
 
-use crate::faults::wait_until;
 use crate::http::{Exchange, Headers, Reply, ask_modern};
 use crate::policies::{ADMIN, Home, OPERATED, Operated, digest};
 use crate::scripted::{descriptor, handle};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::{component, rounds, signature, version};
+use lro_tests::{component, rounds, signature, version, wait_until};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{Gate, faulty, new_mark, signal, text, tool_call, wait_until};
+use crate::faults::{Gate, faulty, new_mark, signal, text, tool_call};
 use crate::http::{Exchange, Headers, Reply, Session, modern_call, open_modern};
 use crate::scripted::{descriptor, first_text, handle};
 use crate::support::{environment, lro, path_text};

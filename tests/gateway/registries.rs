@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::{component, signature, target, version, workspace};
+use lro_tests::{component, signature, target, version, wait_until, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::wait_until;
 use crate::policies::{Home, OPERATED, Operated, Signer, digest, signed, text_of};
 use crate::support::path_text;
 

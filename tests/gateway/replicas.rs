@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{env, thread};
 
 use lro_tests::bucket::{Fate, Proxy, keys, new_bucket, port, variables};
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 
-use crate::faults::{tool_call, wait_until};
+use crate::faults::tool_call;
 use crate::fleet::{Balancer, Caller, Replica};
 use crate::http::Session;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured};

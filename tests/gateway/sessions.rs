@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 
-use crate::faults::{FaultyHttp, Gate, error, faulty, is_descriptor, new_mark, raw, text, tool_call, wait_until};
+use crate::faults::{FaultyHttp, Gate, error, faulty, is_descriptor, new_mark, raw, text, tool_call};
 use crate::http::{Reply, Session, post};
 use crate::support::{Environment, words};
 use crate::wire::{initialize, request};

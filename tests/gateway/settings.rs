@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::wait_until;
 use crate::scripted::{Script, Setup, descriptor, first_text, records, structured, text};
 
 fn large() -> Value {

@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lro_tests::workspace;
+use lro_tests::{wait_until, workspace};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{Gate, faulty, new_mark, wait_until};
+use crate::faults::{Gate, faulty, new_mark};
 use crate::http::{bytes_of, modern_call};
 use crate::scripted::{descriptor, first_text};
 use crate::support::{environment, lro, path_text};

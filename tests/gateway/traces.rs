@@ -4,27 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lro_tests::wait_until;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value};
 use prost::Message as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{FaultyHttp, Gate, faulty, is_descriptor, new_mark, text, tool_call, wait_until};
+use crate::faults::{FaultyHttp, Gate, faulty, is_descriptor, new_mark, text, tool_call};
 use crate::http::{Session, modern_call, open_modern, post};
 use crate::scripted::{descriptor, handle};
-use crate::support::{Environment, environment, path_text, words};
+use crate::support::{Environment, PATIENCE, environment, path_text, words};
 use crate::wire::MODERN;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
-
-/// Longest wait for the end of a gateway.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The context of a client, with these flags.
 fn traceparent(flags: &str) -> String {

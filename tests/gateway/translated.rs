@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
+use lro_tests::wait_until;
 use serde_json::{Value, json};
 
-use crate::faults::{FaultyHttp, Gate, text, tool_call, wait_until};
+use crate::faults::{FaultyHttp, Gate, text, tool_call};
 use crate::http::{Reply, Session, bytes_of, connect, modern_call, open_modern, post};
 use crate::support::{Environment, environment};
 use crate::wire::{MODERN, initialize, request};

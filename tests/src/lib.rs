@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
@@ -234,6 +234,18 @@ pub fn imports(component: &[u8]) -> BTreeSet<String> {
         }
     }
     imports
+}
+
+/// Longest that [`wait_until`] waits: a hang, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for a condition. Panics when it does not come.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The number of rounds from a variable, or a default that keeps the suite short.

@@ -12,7 +12,7 @@ use lro_host::policy::{
     BreakerSettings, CompileCache, Conditions, Digest, LoadError, LoadOptions, Loaded, Location, Registry,
     RegistryError, RegistrySettings, SlotSettings, TenantPolicy,
 };
-use lro_tests::{hostile_policy, rounds, sandbox, target};
+use lro_tests::{hostile_policy, rounds, sandbox, target, wait_until};
 use tempfile::TempDir;
 
 use crate::support::{act, acting, answers, filter, payload, signature, signed, strict, version};
@@ -276,7 +276,7 @@ fn a_killed_process_leaves_a_good_version() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        crate::support::wait_until("the process loads", || root.path().join("ready").exists());
+        wait_until("the process loads", || root.path().join("ready").exists());
         thread::sleep(Duration::from_millis(50 + 37 * kill as u64 % 300));
         child.kill().unwrap();
         child.wait().unwrap();

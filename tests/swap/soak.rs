@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use lro_host::filter::Filter;
 use lro_host::policy::{Admission, Slot, SlotSettings};
-use lro_tests::{hostile_policy, rounds};
+use lro_tests::{hostile_policy, rounds, wait_until};
 use tempfile::TempDir;
 
-use crate::support::{act, acting, filter, payload, policy, signed, strict, version, wait_until};
+use crate::support::{act, acting, filter, payload, policy, signed, strict, version};
 
 /// Time between two swaps.
 const SWAP_PERIOD: Duration = Duration::from_millis(100);

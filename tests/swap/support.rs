@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lro_host::filter::{Decision, Filter, Outcome, Request};
 use lro_host::policy::{Policy, Slot};
@@ -10,9 +10,6 @@ use lro_host::sandbox::{Limits, Payload};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_tests::{always, filter_with, request, text};
 pub(crate) use lro_tests::{replaced, signature, version};
-
-/// Longest wait for a condition.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The component of `tests/policies`.
 pub(crate) fn component() -> Vec<u8> {
@@ -150,13 +147,4 @@ pub(crate) fn answers(filter: &Filter) -> String {
 /// Compiles a policy for the test engine.
 pub(crate) fn policy(bytes: &[u8]) -> Policy {
     Policy::from_bytes(lro_tests::sandbox(), bytes, &lro_host::policy::LoadOptions::default()).unwrap()
-}
-
-/// Waits for a condition. Panics when it takes too long.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "waited for too long: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

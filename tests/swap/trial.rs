@@ -10,12 +10,10 @@ use lro_host::policy::{
     Conditions, Digest, Loaded, Location, Registry, RegistrySettings, Slot, TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX,
     TenantPolicy, Trial, TrialOutcome, TrialReport,
 };
-use lro_tests::{hostile_policy, sandbox};
+use lro_tests::{hostile_policy, sandbox, wait_until};
 use tempfile::TempDir;
 
-use crate::support::{
-    act, acting, answers, component, filter, payload, policy, signature, strict, version, wait_until, with_note,
-};
+use crate::support::{act, acting, answers, component, filter, payload, policy, signature, strict, version, with_note};
 
 const PROMOTE: Trial = Trial { calls: Some(10), time: None, promote: true };
 

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use lro_host::filter::Filter;
 use lro_host::policy::{DEBOUNCE, Location, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
-use lro_tests::sandbox;
+use lro_tests::{sandbox, wait_until};
 use tempfile::TempDir;
 
 use crate::signing::Signer;
-use crate::support::{answers, filter, signature, version, wait_until};
+use crate::support::{answers, filter, signature, version};
 
 fn from(file: PathBuf) -> TenantPolicy {
     TenantPolicy { location: Location::File(file), ..TenantPolicy::default() }
