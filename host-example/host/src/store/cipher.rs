@@ -1,7 +1,7 @@
 //! Encryption of the offloads of a tenant, for a bucket that is trusted with nothing.
 //!
 //! A manifest begins with a header: what it is, the id of the key of the tenant, and random bytes. From these and the key of the
-//! tenant, each object of the offload has a key of its own, by HKDF-SHA256 over its name. It is encrypted in blocks by
+//! tenant, HKDF-SHA256 over the name of an object derives the key of that object. It is encrypted in blocks by
 //! AES-256-GCM, with the number of the block as nonce: a block can be read alone, and belongs to no other place. The manifest says
 //! how long a file is.
 
@@ -61,7 +61,7 @@ pub(super) struct Opening {
     sealed: Vec<u8>,
 }
 
-/// A key is no text for a log.
+/// Without the key, which must not get into a log.
 impl fmt::Debug for OffloadCipher {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("OffloadCipher(…)")
