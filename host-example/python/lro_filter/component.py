@@ -46,9 +46,11 @@ _OWN_INSTANCES = 32
 _OWN_MEMORIES = 3
 """Linear memories of the components around a policy."""
 _PIECE_BYTES = 1 << 20
-"""Bytes of a message or a file that are handed over or read at a time."""
+"""Most bytes of a message that are handed over at a time."""
+_BLOCK_BYTES = 256 << 10
+"""Bytes of a file that are read at a time: they stay in a processor's own cache."""
 _MEMORY_OF_CHARACTER = 4
-"""Bytes of memory that a character of a long text may take."""
+"""Bytes of memory that a character of a long text, or a byte of a message, may take."""
 
 
 @dataclass(frozen=True)
@@ -167,9 +169,10 @@ def read(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Message:
-    """What a component gets as a message. The text is not copied: it may be long."""
+    """What a component gets as a message: a text, which may be long."""
 
-    text: str
+    data: bytes
+    """UTF-8, which the caller vouches for: at anything else, wasmtime ends the process."""
 
 
 class Component:
@@ -228,8 +231,8 @@ class Component:
             PolicyError: The call did not end well.
         """
         # A long text is in the memory of one component.
-        texts = [argument.text if isinstance(argument, Message) else argument for argument in arguments]
-        room = _MEMORY_OF_CHARACTER * sum(len(text) for text in texts if isinstance(text, str))
+        texts = [argument.data if isinstance(argument, Message) else argument for argument in arguments]
+        room = _MEMORY_OF_CHARACTER * sum(len(text) for text in texts if isinstance(text, str | bytes))
         with self.instance(limits, wasi, room) as instance:
             return instance.call(name, *arguments)
 
@@ -242,13 +245,12 @@ class Instance:
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The answer of a function, as plain data (see `values`)."""
-        given = [self._number(argument.text) if isinstance(argument, Message) else argument for argument in arguments]
+        given = [self._number(argument.data) if isinstance(argument, Message) else argument for argument in arguments]
         return _call(self._store, self._instance, self._functions[name], *given)
 
-    def _number(self, text: str) -> int:
+    def _number(self, data: bytes) -> int:
         """The number of a message with this text. It is there as long as the instance."""
         store, instance = self._store, self._instance
-        data = text.encode()
         message = _call(store, instance, self._messages["[constructor]message"], len(data))
         append = self._messages["[method]message.append-text"]
         for piece in _pieces(data):
@@ -275,7 +277,7 @@ class Policy:
         """SHA-256 of the policy, in hexadecimal digits."""
         self._component = Component(_compiled(data), EXPORT)
 
-    def filter(self, request: dict, result: str, directory: Path | None, limits: Limits) -> dict:
+    def filter(self, request: dict, result: str | Message, directory: Path | None, limits: Limits) -> dict:
         """The `reply` of `wit/adapter/filter.wit` to a result, as plain data (see `values`). Files go to `directory`.
 
         Raises:
@@ -283,17 +285,18 @@ class Policy:
             SettingsError, ResultError: The request is invalid.
             StoreError: A file in the directory cannot be read.
         """
-        with self._component.instance(limits, _wasi(directory), _MEMORY_OF_CHARACTER * len(result)) as instance:
-            reply = _checked(instance.call("filter-undigested", request, Message(result)))
+        message = _message(result)
+        with self._component.instance(limits, _wasi(directory), _MEMORY_OF_CHARACTER * len(message.data)) as instance:
+            reply = _checked(instance.call("filter-undigested", request, message))
             if reply["outcome"] != "offload":
                 return reply
             # Python has the instructions of the processor for it, which a component has not.
             digests = [_sha256(directory / file["name"], file["digest-from"]) for file in reply["files"]]
             return _checked(instance.call("digested", digests))
 
-    def failed(self, request: dict, result: str, reason: str, wrote: bool) -> dict:
+    def failed(self, request: dict, result: str | Message, reason: str, wrote: bool) -> dict:
         """The reply to a result that could not be filtered."""
-        return self._call("failed", Limits(), None, request, Message(result), reason, wrote)
+        return self._call("failed", Limits(), None, request, _message(result), reason, wrote)
 
     def check(self, settings: str) -> None:
         """Checks settings, a JSON object.
@@ -323,6 +326,10 @@ def _wasi(directory: Path | None) -> WasiConfig:
     return wasi
 
 
+def _message(result: str | Message) -> Message:
+    return Message(result.encode()) if isinstance(result, str) else result
+
+
 def _checked(found: Any) -> Any:
     """The answer of a function; raises its error."""
     if not isinstance(found, dict) or "err" not in found:
@@ -333,12 +340,12 @@ def _checked(found: Any) -> Any:
 
 def _sha256(path: Path, start: int) -> bytes:
     """The digest of a file from an offset to its end."""
-    digest = hashlib.sha256()
+    digest, block = hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(start)
-            while block := file.read(_PIECE_BYTES):
-                digest.update(block)
+            while length := file.readinto(block):
+                digest.update(block[:length])
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     return digest.digest()

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import store, ulid
 from .breaker import Breaker
-from .component import DEFAULT_COMPONENT, Policy, load, read
+from .component import DEFAULT_COMPONENT, Message, Policy, load, read
 from .errors import ComponentError, PolicyError, Rejected, ResultError, SettingsError, StoreError
 from .settings import Settings, default_dir
 from .signature import SIGNATURE_BYTES_MAX, SIGNATURE_SUFFIX, Claims, Key, verified
@@ -114,7 +114,7 @@ class Filter:
 
     def apply(
         self,
-        result: str,
+        result: Message,
         tool: str,
         *,
         query: str | None = None,
@@ -152,7 +152,7 @@ class Filter:
             log.info("%s: large tool result: %s", tool, reply["outcome"])
         return reply
 
-    def _reply(self, version: Version, request: dict, result: str) -> dict:
+    def _reply(self, version: Version, request: dict, result: Message) -> dict:
         policy = version.policy
         try:
             of = self.store
@@ -169,7 +169,7 @@ class Filter:
         except StoreError as error:
             return self._unwritten(version, request, result, error)
 
-    def _unwritten(self, version: Version, request: dict, result: str, error: StoreError) -> dict:
+    def _unwritten(self, version: Version, request: dict, result: Message, error: StoreError) -> dict:
         """The reply without a store, which only matters when a result has to be written."""
         policy = version.policy
         try:
@@ -178,7 +178,7 @@ class Filter:
             return policy.failed(request, result, str(failure), failure.kind != "parked")
         return policy.failed(request, result, str(error), True) if "failure" in reply else reply
 
-    def _decided(self, version: Version, request: dict, result: str, directory: Path | None) -> dict:
+    def _decided(self, version: Version, request: dict, result: Message, directory: Path | None) -> dict:
         """The reply of the policy, unless it is parked. What is its fault counts.
 
         Raises:

@@ -1,10 +1,12 @@
 """Filters the results that a gateway gets from its servers: what `litellm`, `contextforge` and `agentgateway` share."""
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from .component import Message
 from .errors import Rejected, ResultError
 from .filter import Filter, not_json
 from .settings import Settings
@@ -52,19 +54,27 @@ class GatewayFilter:
         Raises:
             ResultError: It is not one.
         """
-        return self._filter.policy.tools_list(to_json({"schema": self._settings.schema}), result)
+        return self._filter.policy.tools_list(json.dumps({"schema": self._settings.schema}), result)
 
     def _replacement(self, result: dict | str, tool: str, arguments: Mapping | str | None) -> str | None:
         try:
-            query = None if arguments is None else _text(arguments)
-            reply = self._filter.apply(_text(result), tool, query=query, abilities=self._abilities)
+            query = None if arguments is None else _json(arguments).decode()
+            reply = self._filter.apply(Message(_json(result)), tool, query=query, abilities=self._abilities)
         except ResultError as error:
             try:
                 return not_json(error, tool, self._settings, None)
             except Rejected as rejected:
-                return to_json({"content": [{"type": "text", "text": str(rejected)}], "isError": True})
+                return to_json({"content": [{"type": "text", "text": str(rejected)}], "isError": True}).decode()
         return None if reply["outcome"] == "pass" else reply["tool-result"]
 
 
-def _text(value: Mapping | str) -> str:
-    return value if isinstance(value, str) else to_json(value)
+def _json(value: Mapping | str) -> bytes:
+    """JSON, given as text or as its data.
+
+    Raises:
+        ResultError: It has no form in UTF-8.
+    """
+    try:
+        return value.encode() if isinstance(value, str) else to_json(value)
+    except UnicodeEncodeError as error:
+        raise ResultError(f"the result is not JSON: {error}") from error

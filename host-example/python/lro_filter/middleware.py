@@ -21,6 +21,7 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
 from mcp.shared.exceptions import MCPError
 
+from .component import Message
 from .errors import ReadError, Rejected, ResultError, StoreError
 from .filter import Filter, not_json
 from .reader import GUIDANCE, TEMPLATE, TOOLS, Reader
@@ -213,13 +214,13 @@ class LROMiddleware(Middleware):
 
     def _filtered(self, request: mt.CallToolRequestParams, result: ToolResult, transport: str | None) -> ToolResult:
         try:
-            wire = _dump(wire_form(result))
+            wire = Message(_dump(wire_form(result)))
         except ResultError as error:
             try:
                 return not_json(error, request.name, self.settings, result)
             except Rejected as rejected:
                 return ToolResult([mt.TextContent(type="text", text=str(rejected))], None, None, True)
-        query = None if request.arguments is None else _dump(request.arguments)
+        query = None if request.arguments is None else _dump(request.arguments).decode()
         # Over HTTP a client may be on another machine.
         usual = tuple(OWN_TOOLS) if transport in ("sse", "streamable-http") else ("shell", *OWN_TOOLS)
         abilities = usual if self._abilities is None else self._abilities
@@ -251,9 +252,9 @@ def _template(definition: dict) -> ResourceTemplate:
     )
 
 
-def _dump(value: Any) -> str:
+def _dump(value: Any) -> bytes:
     """JSON as FastMCP sends it."""
     try:
-        return pydantic_core.to_json(value, inf_nan_mode="null").decode()
+        return pydantic_core.to_json(value, inf_nan_mode="null")
     except (pydantic_core.PydanticSerializationError, ValueError) as error:
         raise ResultError(f"the result is not JSON: {error}") from error

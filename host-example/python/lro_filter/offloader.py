@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_origin
 
+from .component import Message
 from .errors import Rejected, ResultError
 from .filter import Filter, not_json
 from .settings import OffloadSection, Settings, given
@@ -80,9 +81,9 @@ class LROOffloader:
             json_of_data = to_json(data)
         except ResultError as error:
             return not_json(error, tool, self.settings, data)
-        content = f'[{{"type":"text","text":{json_of_data}}}]' if is_text else f'[],"structuredContent":{json_of_data}'
+        form = b'{"content":[{"type":"text","text":%b}]}' if is_text else b'{"content":[],"structuredContent":%b}'
         changed = given(sections, inline_keys)
-        reply = self._filter.apply(f'{{"content":{content}}}', tool, query=query, session=session_id, settings=changed)
+        reply = self._filter.apply(Message(form % json_of_data), tool, query=query, session=session_id, settings=changed)
         if reply["outcome"] == "pass":
             return data
         result = json.loads(reply["tool-result"])
@@ -106,7 +107,7 @@ class LROOffloader:
 
     def estimate_size(self, data: Any) -> int:
         """The size that is compared with the threshold, in its unit."""
-        return self._filter.policy.size(data if isinstance(data, str) else to_json(data), self.settings.unit)
+        return self._filter.policy.size(data if isinstance(data, str) else to_json(data).decode(), self.settings.unit)
 
     def sweep(self) -> int:
         """Removes expired offloads; returns their number. Offloading also does this, at most once a minute."""
@@ -176,7 +177,7 @@ def _query(arguments: Mapping) -> str | None:
         except ResultError:
             continue
         shown[name] = value
-    return to_json(shown)
+    return to_json(shown).decode()
 
 
 class LROContext:

@@ -15,19 +15,17 @@ LEVELS_MAX = 200
 
 def estimate_size(data: Any, unit: str = "characters") -> int:
     """The size that is compared with the threshold: of `data` as compact JSON, or of the text of a string."""
-    return load().size(data if isinstance(data, str) else to_json(data), unit)
+    return load().size(data if isinstance(data, str) else to_json(data).decode(), unit)
 
 
-def to_json(data: Any) -> str:
-    """Compact JSON.
+def to_json(data: Any) -> bytes:
+    """Compact JSON in UTF-8.
 
     Raises:
         ResultError: The value has no JSON form, or a text of it no UTF-8.
     """
     try:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        text.encode()
-        return text
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ResultError(f"the result is not JSON: {error}") from error
 
