@@ -758,6 +758,59 @@ fn policies_are_changed_by_the_operator_alone() {
     assert!(text_of(&output.stderr).contains("is gateway.admin-token set there?"), "{}", text_of(&output.stderr));
 }
 
+// One command asks all replicas and says where they differ; a change that one of them did not make is a failure.
+#[test]
+fn a_change_goes_to_every_replica() {
+    let (home, other) = (Home::keeping(), Home::keeping());
+    let replicas = [home.gateway(), other.gateway()];
+    let both = format!("{},{}", replicas[0].admin, replicas[1].admin);
+    let said = |arguments: &[&str]| {
+        let output = home.lro(&[&["policy"], arguments].concat(), &[]);
+        (output.status.code(), text_of(&output.stdout), text_of(&output.stderr))
+    };
+    let one = path_text(&home.write("one.wasm", version(1)));
+    let digits = &digest(&version(1))[..12];
+
+    let (status, list, _) = said(&["list", "--gateway", &both]);
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!((status, lines.len()), (Some(0), 2), "{list}");
+    for (line, replica) in lines.iter().zip(&replicas) {
+        assert!(line.starts_with(&format!("{}  default  version 1  ", replica.admin)), "{line}");
+    }
+
+    home.policies(&replicas[0], &["load", "default", &one]);
+    let (status, list, message) = said(&["list", "--gateway", &both]);
+    assert_eq!((status, list.lines().count(), list.matches(digits).count()), (Some(1), 2, 1), "{list}");
+    assert_eq!(message, "error: the gateways have different policies of default\n");
+
+    let (status, changes, _) = said(&["load", "default", &one, "--gateway", &both]);
+    assert_eq!((status, changes.matches(&digest(&version(1))).count()), (Some(0), 2), "{changes}");
+    let (status, list, message) = said(&["list", "--gateway", &both, "--json"]);
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!((status, message.as_str()), (Some(0), ""));
+    for (answered, replica) in list.as_array().unwrap().iter().zip(&replicas) {
+        assert_eq!((&answered["gateway"], &answered["error"]), (&json!(replica.admin), &Value::Null));
+        assert_eq!(answered["answer"][0]["sha256"], digest(&version(1)), "{answered}");
+    }
+
+    let gone = format!("{},http://127.0.0.1:1", replicas[0].admin);
+    let (status, changes, message) = said(&["rollback", "default", "--gateway", &gone]);
+    assert_eq!((status, changes.lines().count()), (Some(1), 2), "{changes}");
+    assert!(changes.contains("http://127.0.0.1:1  cannot reach http://127.0.0.1:1"), "{changes}");
+    assert_eq!(message, "error: 1 of 2 gateways did not do it: see above; the others did\n");
+
+    // A name stands for all of its addresses, which may be more than the one that the gateway listens on.
+    let (name, address) =
+        (replicas[1].admin.replace("127.0.0.1", "localhost"), replicas[1].admin.replace("http://", ""));
+    let (_, list, _) = said(&["list", "--all", "--gateway", &name]);
+    assert!(list.lines().any(|line| line.starts_with(&format!("{address}  default  version 2  {digits}"))), "{list}");
+    let (status, _, message) = said(&["list", "--all", "--gateway", "http://replicas.invalid:9808"]);
+    assert!(
+        status == Some(1) && message.contains("cannot resolve http://replicas.invalid:9808 (--gateway URL)"),
+        "{message}"
+    );
+}
+
 // A tenant without a good policy has its failure mode, which health tells; the others are served.
 #[test]
 fn a_start_with_a_bad_policy() {

@@ -1,5 +1,6 @@
 //! `lro policy list | load | swap | rollback | reload`: the policies of a running gateway.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -7,30 +8,36 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use clap::Args;
 use lro_gateway::settings::{Config, PolicyPlace};
-use lro_gateway::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
+use lro_gateway::{Change, PolicyStatus, TrialStatus};
 use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
-use reqwest::{Method, Response};
+use reqwest::Method;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::exit::Exit;
-use crate::{exchange, output};
+use crate::output;
+use crate::replicas::{Gateways, Question};
 
 /// Digits of a digest in the table.
 const DIGITS: usize = 12;
 
-/// The gateway, the admin token and the output format.
+/// The gateways, and the output format.
 #[derive(Args)]
 pub(crate) struct Gateway {
-    /// Address of the gateway's metrics, such as http://127.0.0.1:9808 [default: gateway.metrics-listen]
-    #[arg(long, value_name = "URL", env = "LRO_GATEWAY")]
-    gateway: Option<String>,
-    /// File with the admin token of the gateway [default: the variable LRO_ADMIN_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Print JSON
+    #[command(flatten)]
+    gateways: Gateways,
+    /// Print JSON; of several gateways, a list of {"gateway", "answer", "error"}
     #[arg(long)]
     json: bool,
+}
+
+/// What one of several gateways answered.
+#[derive(Serialize)]
+struct Answered<T> {
+    gateway: String,
+    answer: Option<T>,
+    error: Option<String>,
 }
 
 /// Whether a policy may be older than the current one.
@@ -105,15 +112,14 @@ pub(crate) struct ReloadArguments {
 }
 
 pub(crate) fn list(arguments: &ListArguments, config: &Config) -> anyhow::Result<Exit> {
-    let policies: Vec<PolicyStatus> = arguments.gateway.request(config, Method::GET, "", Vec::new(), None)?;
-    if arguments.gateway.json {
-        output::json(&policies)?;
-        return Ok(Exit::Success);
+    let question = Question { method: Method::GET, path: String::new(), body: Vec::new(), signature: None };
+    let lines = |policies: &Vec<PolicyStatus>| policies.iter().map(line).collect();
+    let Some(answered) = ask(&arguments.gateway, config, &question, lines)? else { return Ok(Exit::Success) };
+    let differing = differing(answered.iter().filter_map(|replica| replica.answer.as_ref()));
+    if !differing.is_empty() {
+        bail!("the gateways have different policies of {}", differing.join(", "));
     }
-    for policy in policies {
-        output::text(&format!("{}\n", line(&policy)))?;
-    }
-    Ok(Exit::Success)
+    all_answered(&answered)
 }
 
 pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result<Exit> {
@@ -123,7 +129,7 @@ pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result
         PolicyPlace::File(path) => path,
         PolicyPlace::Registry(reference) => {
             let path = format!("/{tenant}?reference={}&{age}", percent_encoded(&reference.to_string()));
-            return change(gateway, config, &path, Vec::new(), None);
+            return change(gateway, config, path, Vec::new(), None);
         }
     };
     let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -131,39 +137,95 @@ pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result
     signature.push(SIGNATURE_SUFFIX);
     let signature = fs::read(signature).ok().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
     let path = format!("/{tenant}?sha256={}&{age}", Digest::of(&bytes));
-    change(gateway, config, &path, bytes, signature)
+    change(gateway, config, path, bytes, signature)
 }
 
 pub(crate) fn swap(arguments: &SwapArguments, config: &Config) -> anyhow::Result<Exit> {
     let SwapArguments { tenant, digest, age, gateway } = arguments;
     let path = format!("/{}/swap?sha256={digest}&{}", percent_encoded(tenant), age.query());
-    change(gateway, config, &path, Vec::new(), None)
+    change(gateway, config, path, Vec::new(), None)
 }
 
 pub(crate) fn rollback(arguments: &RollbackArguments, config: &Config) -> anyhow::Result<Exit> {
-    change(&arguments.gateway, config, &format!("/{}/rollback", percent_encoded(&arguments.tenant)), Vec::new(), None)
+    change(&arguments.gateway, config, format!("/{}/rollback", percent_encoded(&arguments.tenant)), Vec::new(), None)
 }
 
 pub(crate) fn reload(arguments: &ReloadArguments, config: &Config) -> anyhow::Result<Exit> {
     let path = format!("/{}/reload?{}", percent_encoded(&arguments.tenant), arguments.age.query());
-    change(&arguments.gateway, config, &path, Vec::new(), None)
+    change(&arguments.gateway, config, path, Vec::new(), None)
 }
 
 fn change(
     gateway: &Gateway,
     config: &Config,
-    path: &str,
+    path: String,
     body: Vec<u8>,
     signature: Option<String>,
 ) -> anyhow::Result<Exit> {
-    let change: Change = gateway.request(config, Method::POST, path, body, signature)?;
-    if gateway.json {
-        output::json(&change)?;
-        return Ok(Exit::Success);
+    let question = Question { method: Method::POST, path, body, signature };
+    let lines = |change: &Change| {
+        let version = change.version.map(|version| format!(", version {version}")).unwrap_or_default();
+        vec![format!("{}{version}: {}", change.outcome, change.sha256)]
+    };
+    ask(gateway, config, &question, lines)?.map_or(Ok(Exit::Success), |answered| all_answered(&answered))
+}
+
+/// Asks one gateway and prints its answer; or each of several, of which it returns what they answered.
+fn ask<T: DeserializeOwned + Serialize>(
+    gateway: &Gateway,
+    config: &Config,
+    question: &Question,
+    lines: impl Fn(&T) -> Vec<String>,
+) -> anyhow::Result<Option<Vec<Answered<T>>>> {
+    let Gateway { gateways, json } = gateway;
+    let replicas = gateways.replicas(config)?;
+    let token = gateways.token()?;
+    if let ([replica], false) = (&replicas[..], gateways.all) {
+        let answer: T = replica.answer(question, &token)?;
+        match json {
+            true => output::json(&answer)?,
+            false => output::text(&lines(&answer).iter().map(|line| format!("{line}\n")).collect::<String>())?,
+        }
+        return Ok(None);
     }
-    let version = change.version.map(|version| format!(", version {version}")).unwrap_or_default();
-    output::text(&format!("{}{version}: {}\n", change.outcome, change.sha256))?;
-    Ok(Exit::Success)
+    let mut answered = Vec::new();
+    for replica in &replicas {
+        let name = replica.to_string();
+        let (answer, error) = match replica.answer(question, &token) {
+            Ok(answer) => (Some(answer), None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        if !json {
+            let lines = answer.as_ref().map(&lines).into_iter().flatten().chain(error.clone());
+            output::text(&lines.map(|line| format!("{name}  {line}\n")).collect::<String>())?;
+        }
+        answered.push(Answered { gateway: name, answer, error });
+    }
+    if *json {
+        output::json(&answered)?;
+    }
+    Ok(Some(answered))
+}
+
+/// Fails unless all of several gateways answered.
+fn all_answered<T>(answered: &[Answered<T>]) -> anyhow::Result<Exit> {
+    let failed = answered.iter().filter(|replica| replica.error.is_some()).count();
+    match failed {
+        0 => Ok(Exit::Success),
+        _ => bail!("{failed} of {} gateways did not do it: see above; the others did", answered.len()),
+    }
+}
+
+/// The tenants whose policies are not the same everywhere.
+fn differing<'a>(lists: impl Iterator<Item = &'a Vec<PolicyStatus>>) -> Vec<&'a str> {
+    let mut of_tenant: BTreeMap<&str, Vec<Option<&str>>> = BTreeMap::new();
+    let mut count = 0;
+    for policy in lists.inspect(|_| count += 1).flatten() {
+        of_tenant.entry(&policy.tenant).or_default().push(policy.sha256.as_deref());
+    }
+    let is_same =
+        |digests: &[Option<&str>]| digests.len() == count && digests.windows(2).all(|pair| pair[0] == pair[1]);
+    of_tenant.iter().filter(|(_, digests)| !is_same(digests)).map(|(tenant, _)| *tenant).collect()
 }
 
 /// One line of the list.
@@ -186,52 +248,4 @@ fn line(policy: &PolicyStatus) -> String {
         text.push_str(&format!("  trial {state}: {same} the same, {different} different, {failed} failed"));
     }
     text
-}
-
-impl Gateway {
-    fn request<T: DeserializeOwned>(
-        &self,
-        config: &Config,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-        signature: Option<String>,
-    ) -> anyhow::Result<T> {
-        let url = match (&self.gateway, config.gateway.metrics_listen) {
-            (Some(url), _) => url.trim_end_matches('/').to_owned(),
-            (None, Some(address)) => format!("http://{address}"),
-            (None, None) => bail!("no gateway given: use --gateway URL, LRO_GATEWAY or gateway.metrics-listen"),
-        };
-        let token = self.token()?;
-        let sent = exchange::wait(async {
-            let client = exchange::client().build()?;
-            let mut request =
-                client.request(method, format!("{url}{POLICIES_PATH}{path}")).bearer_auth(token).body(body);
-            if let Some(signature) = signature {
-                request = request.header(SIGNATURE_HEADER, signature);
-            }
-            let response: Response = request.send().await?;
-            anyhow::Ok((response.status(), response.bytes().await?))
-        });
-        let (status, answer) =
-            sent.with_context(|| format!("cannot reach {url} (--gateway URL, LRO_GATEWAY or gateway.metrics-listen)"))?;
-        if status.is_success() {
-            return serde_json::from_slice(&answer)
-                .with_context(|| format!("unexpected answer from {url}: is it the metrics address of a gateway?"));
-        }
-        let error = serde_json::from_slice::<serde_json::Value>(&answer).ok();
-        let error = error.and_then(|error| Some(output::printable(error.get("error")?.as_str()?).into_owned()));
-        bail!("{}", error.unwrap_or_else(|| format!("{url} returned {status}: is gateway.admin-token set there?")))
-    }
-
-    fn token(&self) -> anyhow::Result<String> {
-        match &self.token_file {
-            Some(path) => {
-                let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-                Ok(text.trim().to_owned())
-            }
-            None => std::env::var("LRO_ADMIN_TOKEN")
-                .context("the admin token is needed: use --token-file or LRO_ADMIN_TOKEN"),
-        }
-    }
 }

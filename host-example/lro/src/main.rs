@@ -31,6 +31,7 @@ mod offload;
 mod output;
 mod policy;
 mod read;
+mod replicas;
 mod report;
 mod rows;
 mod search;
