@@ -118,7 +118,7 @@ dist-test: dist test-data ## Install each package from its file, offline, where 
 .PHONY: emulated
 emulated: ready ## Build for PLATFORM, such as aarch64-unknown-linux-musl, run that under an emulator, and compare
 	@sh tests/tools/platform.sh $(or $(PLATFORM),$(error make emulated PLATFORM=aarch64-unknown-linux-musl)) > /dev/null
-	@sh tests/tools/emulated.sh $(TARGET) $(PLATFORM)
+	@SUITES="$(GUEST) -p lro-system" sh tests/tools/emulated.sh $(TARGET) $(PLATFORM)
 
 .PHONY: release
 release: ## Prepare the release VERSION: set it, run all checks, make and try its packages, tag it; uploads nothing

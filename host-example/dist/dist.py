@@ -63,7 +63,7 @@ PLATFORMS = {
     # Only to try the packages: needs the C library of the machine that built it.
     "x86_64-unknown-linux-gnu": Platform("linux-x64", "linux_x86_64", "amd64", "amd64"),
     "aarch64-unknown-linux-gnu": Platform("linux-arm64", "linux_aarch64", "arm64", "arm64"),
-    "x86_64-apple-darwin": Platform("darwin-x64", "macosx_10_12_x86_64", homebrew="on_macos on_intel"),
+    "x86_64-apple-darwin": Platform("darwin-x64", "macosx_11_0_x86_64", homebrew="on_macos on_intel"),
     "aarch64-apple-darwin": Platform("darwin-arm64", "macosx_11_0_arm64", homebrew="on_macos on_arm"),
     "x86_64-pc-windows-gnu": Platform("win32-x64", "win_amd64"),
 }

@@ -3,7 +3,8 @@
 #     emulated.sh TARGET_DIR PLATFORM [PROGRAM]       such as target aarch64-unknown-linux-musl
 #
 # Needs `make build test-data`, and the program, by default that of platform.sh. Prints a line for each thing that ran, for each that
-# did not and why; fails if something differs. Debian has the emulators in qemu-user and wine64.
+# did not and why; fails if something differs. Debian has the emulators in qemu-user and wine64. SUITES are the crates whose tests run
+# under the emulator, as cargo's flags.
 set -eu
 
 [ $# -eq 2 ] || [ $# -eq 3 ] || { echo "usage: emulated.sh TARGET_DIR PLATFORM [PROGRAM]" >&2; exit 2; }
@@ -39,7 +40,7 @@ skip() {
 # An emulator may take all the memory of a machine, and may hang.
 limited() {
     (
-        ulimit -v 60000000
+        ulimit -v 200000000
         exec timeout -s KILL 300 "$@"
     )
 }
@@ -50,8 +51,9 @@ case $platform in
         emulator=$(command -v qemu-aarch64) || { skip all "no qemu-aarch64: apt-get install qemu-user"; exit 0; }
         foreign() { limited "$emulator" "$program" "$@"; }
         path() { echo "$1"; }
-        # The kernel of this machine does not execute programs for another processor by itself.
+        # The kernel of this machine does not execute programs for another processor by itself, which these tests need.
         server_words() { echo "$emulator"; }
+        unfit="a_group_is_killed_with_what_it_has_started a_pipe_is_written_to_without_waiting"
         ;;
     x86_64-*-windows-*)
         emulator=$(command -v wine64 || ls /usr/lib/wine/wine64 2> /dev/null) || { skip all "no wine64: apt-get install wine64"; exit 0; }
@@ -193,7 +195,7 @@ else
     ) || true
     (
         export MCP_LRO_DIR="$(path "$work/gateway-there")"
-        ulimit -v 60000000
+        ulimit -v 200000000
         # shellcheck disable=SC2086 # an emulator is a word or none
         timeout -s KILL 300 node "$work/client.mjs" ${emulator-} "$(path "$program")" gateway --mode always --isolate false -- \
             $(server_words) "$(path "$program")" serve "$(path "$work/files")" > "$work/answer-there" 2> "$work/messages-there"
@@ -208,7 +210,7 @@ fi
 # A policy that is not built in is compiled in a child of the command, or in itself where the child is not executed.
 policy=$target/wasm32-unknown-unknown/component/lro_redact.wasm
 orders=$modules/vega-datasets/data/cars.json
-if ! there offload --policy "$(path "$policy")" --mode always --handle "$(path "$orders")" > "$work/other" 2> "$work/messages"; then
+if ! there --log warn offload --policy "$(path "$policy")" --mode always --handle "$(path "$orders")" > "$work/other" 2> "$work/messages"; then
     fail policy "$(tail -n 3 "$work/messages")"
 elif grep -q 'does not execute the compiler' "$work/messages"; then
     say policy "ran: compiled without a child"
@@ -218,6 +220,22 @@ else
     export XDG_CACHE_HOME="$(path "$work/cache")"
     there offload --policy "$(path "$policy")" --loading-compile-memory-bytes 20000000 --handle "$(path "$orders")" > /dev/null 2> "$work/messages" || true
     if grep -q 'bytes of memory' "$work/messages"; then say policy "ran: a child is limited to its memory"; else fail policy "memory: $(cat "$work/messages")"; fi
+fi
+
+# The tests of what compiles to WebAssembly too, and of what differs between systems.
+suites() {
+    runner=CARGO_TARGET_$(echo "$platform" | tr 'a-z-' 'A-Z_')_RUNNER
+    # shellcheck disable=SC2046,SC2086
+    env "$runner=timeout -s KILL 300 $emulator" CARGO_TARGET_DIR="$target" PATH="$data/venv-platforms/bin:$PATH" \
+        cargo-zigbuild test --locked --release --target "$platform" --tests $SUITES -- $(printf -- '--skip %s ' ${unfit:-none}) > "$work/suites" 2>&1
+}
+if [ -z "${emulator:-}" ] || [ -z "${SUITES:-}" ]; then
+    skip suites "they run with an emulator, by make emulated"
+elif suites; then
+    say suites "ran: $(grep -c '^test .* ok$' "$work/suites") tests of $(echo "$SUITES" | sed 's/-p //g')"
+    for test in ${unfit:-}; do skip suites "$test: programs for this platform are not executed"; done
+else
+    fail suites "$(grep -E 'FAILED|^error' "$work/suites" | head -n 5)"
 fi
 
 there self-check 2>&1 | tr -d '\r' > "$work/checks" || true

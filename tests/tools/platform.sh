@@ -4,8 +4,8 @@
 # or has cargo do something else with the same sources, compilers and linker, and prints nothing:
 #     platform.sh TARGET COMMAND                  such as check or clippy
 #
-# Needs `make build`: the command of this machine compiles the components. zig links; it and cargo-zigbuild come from PyPI.
-# Where that command has no compiler for the target, the program is built without compiled components, and says so.
+# Needs `make build`: the command of this machine compiles the components. For another processor, one with a compiler for it is built
+# first. zig links; it and cargo-zigbuild come from PyPI.
 set -eu
 
 [ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: platform.sh TARGET [COMMAND]" >&2; exit 2; }
@@ -14,6 +14,10 @@ cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
 lro=$target/release/lro
 [ -x "$lro" ] || { echo "platform.sh: $lro is missing: run make build" >&2; exit 1; }
+
+# The oldest macOS of those that Rust supports on arm64.
+MACOSX_DEPLOYMENT_TARGET=11.0
+export MACOSX_DEPLOYMENT_TARGET
 
 sh tests/tools/set-up.sh "$target/test-data" platforms >&2
 rustup target list --installed | grep -qx "$platform" || rustup target add "$platform" >&2
@@ -29,14 +33,29 @@ done
 # Always the same directory, as cargo builds anew after a change of its name.
 compiled=$target/compiled/$platform
 rm -rf "$compiled"
-if "$lro" generate compiled "$platform" "$compiled" >&2; then
-    LRO_COMPILED=$(cd "$compiled" && pwd)
-    export LRO_COMPILED
-else
-    echo "platform.sh: without compiled components: the first start on a machine compiles them" >&2
-fi
+case $platform in
+    "$(uname -m)"-*) ;;
+    *)
+        cargo build --locked --release --features all-processors -p lro --target-dir "$target/compilers" >&2
+        lro=$target/compilers/release/lro
+        ;;
+esac
+"$lro" generate compiled "$platform" "$compiled" >&2
+LRO_COMPILED=$(cd "$compiled" && pwd)
+export LRO_COMPILED
 # Debuggers may want symbols, but a program that is installed does not need 16 MB of them.
-CARGO_PROFILE_RELEASE_STRIP=symbols cargo zigbuild --locked --release --target "$platform" -p lro >&2
+export CARGO_PROFILE_RELEASE_STRIP=symbols
+build() {
+    cargo-zigbuild rustc --locked --release --target "$platform" -p lro --bin lro "$@" >&2
+}
 program=$target/$platform/release/lro
+case $platform in
+    *-apple-darwin)
+        # In the place of the frameworks of Apple, of which a linker needs only the names.
+        build -- -C "link-arg=-F$PWD/host-example/dist/apple"
+        python3 tests/tools/apple.py "$program" "$MACOSX_DEPLOYMENT_TARGET"
+        ;;
+    *) build ;;
+esac
 [ -e "$program" ] || program=$program.exe
 echo "$program"

@@ -26,7 +26,8 @@ pub(super) fn load(engine: &Engine, digest: &Digest) -> Option<Component> {
 /// On x86-64 the code needs a processor of level 3, which has AVX2.
 ///
 /// # Errors
-/// [`LoadError::Compile`] when wasmtime was built without a compiler for the target, or the component does not compile.
+/// [`LoadError::Compile`] when wasmtime was built without a compiler for the target, which the feature `all-processors` brings, or the
+/// component does not compile.
 pub fn compile_ahead(component: &[u8], target: &str) -> Result<Vec<u8>, LoadError> {
     let code = engine_for(target).and_then(|engine| engine.precompile_component(component));
     let code = code.map_err(|error| LoadError::Compile(format!("for {target}: {error:#}")))?;
