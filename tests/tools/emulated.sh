@@ -210,14 +210,16 @@ fi
 # A policy that is not built in is compiled in a child of the command, or in itself where the child is not executed.
 policy=$target/wasm32-unknown-unknown/component/lro_redact.wasm
 orders=$modules/vega-datasets/data/cars.json
+# An empty place for its code, so that it is compiled.
+XDG_CACHE_HOME=$(path "$work/cache")
+export XDG_CACHE_HOME
 if ! there --log warn offload --policy "$(path "$policy")" --mode always --handle "$(path "$orders")" > "$work/other" 2> "$work/messages"; then
     fail policy "$(tail -n 3 "$work/messages")"
 elif grep -q 'does not execute the compiler' "$work/messages"; then
     say policy "ran: compiled without a child"
 else
     say policy "ran: compiled by a child"
-    # Another place for its code, so that it is compiled once more.
-    export XDG_CACHE_HOME="$(path "$work/cache")"
+    XDG_CACHE_HOME=$(path "$work/another-cache")
     there offload --policy "$(path "$policy")" --loading-compile-memory-bytes 20000000 --handle "$(path "$orders")" > /dev/null 2> "$work/messages" || true
     if grep -q 'bytes of memory' "$work/messages"; then say policy "ran: a child is limited to its memory"; else fail policy "memory: $(cat "$work/messages")"; fi
 fi
