@@ -100,7 +100,7 @@ export interface Limits {
     /** Bytes of linear memory of the policy, or of a question, in whole pages of 64 KiB. Default: 64 MiB. */
     memoryBytes?: number;
     /**
-     * Bytes of linear memory of each of the two components around the policy, which hold the result: one and a half to two times its
+     * Bytes of linear memory of each of the two components around the policy, which hold the result: one and a quarter to two times its
      * JSON. Default: 1 GiB.
      */
     heldBytes?: number;

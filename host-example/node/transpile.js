@@ -14,14 +14,6 @@ const SUSPENDING = "const _conditionalSuspending3I32ToVoidModule = ";
 /** In the output of jco: what each step tells the console if the environment asks for it, and puts together even if not. */
 const LOG = "_debugLog(";
 
-/** In the output of jco: the copy of the bytes that a component writes to a file, which reads them at once. */
-const WRITTEN = new RegExp(
-    [
-        String.raw`new Uint8Array\((?<memory>memory\d+)\.buffer\.slice\((?<from>ptr\d+), \k<from> \+ (?<length>len\d+) \* 1\)\);`,
-        String.raw`(?=\s*_debugLog\('\[iface="wasi:filesystem/types@[\d.]+", function="\[method\]descriptor\.write"\])`,
-    ].join(""),
-);
-
 /** An operand of an instruction, in bytes as Latin-1. */
 const OPERAND = "[\\x80-\\xff]*[\\x00-\\x7f]";
 
@@ -72,8 +64,7 @@ function changed(code) {
     if (code.split(SUSPENDING).length !== 2) {
         throw unknown();
     }
-    const viewed = code.replace(WRITTEN, "new Uint8Array($<memory>.buffer, $<from>, $<length>);");
-    return viewed.replace(SUSPENDING, `${SUSPENDING}() => `).replaceAll(LOG, `false && ${LOG}`);
+    return code.replace(SUSPENDING, `${SUSPENDING}() => `).replaceAll(LOG, `false && ${LOG}`);
 }
 
 /** The core modules among files, of which some copy lists of bytes. */

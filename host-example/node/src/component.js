@@ -40,7 +40,8 @@ const OF_MESSAGES = ["filter", "filterUndigested", "failed", "truncate"];
  * or in pieces with about how many bytes are `expected`. `wrote` is called when the policy is asked to write; `imports` is what the
  * component imports, if it is composed with files in a directory.
  *
- * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` when the call does not end well.
+ * Throws a `TypeError` when settings or result are not what they should be, and a `CallError`, or an error of the system, when the call does
+ * not end well.
  */
 export function called({ instantiate, modules }, limits, name, args, { wrote = () => {}, imports = {} } = {}) {
     const memories = [];
@@ -131,9 +132,9 @@ export function* pieces(files, { name, bytes }) {
     }
 }
 
-/** Why a call failed; `memory` says how much of it was used. */
+/** Why a call failed, which is not always the policy: errors of the system stay as they are. `memory` says how much of it was used. */
 function failure(error, limits, wrote, memory) {
-    if (error instanceof CallError) {
+    if (error instanceof CallError || error.syscall !== undefined) {
         return error;
     }
     if (limits.fuel !== undefined && String(error.stack).includes(EXHAUSTED)) {
