@@ -40,8 +40,8 @@ const OF_MESSAGES = ["filter", "filterUndigested", "failed", "truncate"];
  * or in pieces with about how many bytes are `expected`. `wrote` is called when the policy is asked to write; `imports` is what the
  * component imports, if it is composed with files in a directory.
  *
- * Throws a `TypeError` when settings or result are not what they should be, and a `CallError`, or an error of the system, when the call does
- * not end well.
+ * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` or an error of the system when the call
+ * does not end well.
  */
 export function called({ instantiate, modules }, limits, name, args, { wrote = () => {}, imports = {} } = {}) {
     const memories = [];

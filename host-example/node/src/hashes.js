@@ -23,6 +23,8 @@ export class Hashes {
             stdout: true,
             resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
         });
+        // It ends with the thread that it serves.
+        this.#thread.unref();
     }
 
     /** The number of a new digest, of no bytes so far. */
@@ -51,10 +53,5 @@ export class Hashes {
     /** Forgets the digests that nobody waited for. */
     clear() {
         this.#thread.postMessage({});
-    }
-
-    /** Ends the thread. */
-    async close() {
-        await this.#thread.terminate();
     }
 }

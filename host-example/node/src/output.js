@@ -203,8 +203,8 @@ function importsOf(directories) {
 export const NO_DIRECTORY = importsOf([]);
 
 /**
- * Calls `use` with what a component from jco imports to write the files of an offload to the new directory `path`, and with what returns the
- * SHA-256 of a file of its answer. The directory is made when it is written to, and stays with the reply of an offload only.
+ * Calls `use` with what a component from jco imports to write the files of an offload to the new directory `path`, and with what
+ * returns the SHA-256 of a file of its answer. The directory is made when it is written to, and stays with the reply of an offload only.
  */
 export function withDirectory(path, hashes, use) {
     const directory = new Directory(path, hashes);
