@@ -1,4 +1,4 @@
-/** SHA-256 of files, computed by another thread while this one writes them. */
+/** SHA-256 of files, computed by another thread while this one writes them. The thread is started when it is needed. */
 
 import { MessageChannel, Worker, receiveMessageOnPort } from "node:worker_threads";
 
@@ -11,21 +11,7 @@ export class Hashes {
     #answers = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     #begun = 0;
     #answered = 0;
-
-    constructor() {
-        const { port1, port2 } = new MessageChannel();
-        this.#port = port1;
-        this.#thread = new Worker(new URL("./hash-worker.js", import.meta.url), {
-            workerData: { port: port2, answers: this.#answers },
-            transferList: [port2],
-            env: {},
-            execArgv: [],
-            stdout: true,
-            resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
-        });
-        // It ends with the thread that it serves.
-        this.#thread.unref();
-    }
+    #isClear = true;
 
     /** The number of a new digest, of no bytes so far. */
     begin() {
@@ -35,7 +21,9 @@ export class Hashes {
 
     /** Adds the bytes `from` to `to` of a file, which it has already. A digest is of one file, wherever that is later. */
     add(number, path, from, to) {
+        this.#thread ??= this.#start();
         this.#thread.postMessage({ number, path, from, to });
+        this.#isClear = false;
     }
 
     /** Waits for a digest. Throws when the file could not be read. */
@@ -52,6 +40,25 @@ export class Hashes {
 
     /** Forgets the digests that nobody waited for. */
     clear() {
-        this.#thread.postMessage({});
+        if (!this.#isClear) {
+            this.#thread.postMessage({});
+            this.#isClear = true;
+        }
+    }
+
+    #start() {
+        const { port1, port2 } = new MessageChannel();
+        this.#port = port1;
+        const thread = new Worker(new URL("./hash-worker.js", import.meta.url), {
+            workerData: { port: port2, answers: this.#answers },
+            transferList: [port2],
+            env: {},
+            execArgv: [],
+            stdout: true,
+            resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+        });
+        // It ends with the thread that it serves.
+        thread.unref();
+        return thread;
     }
 }

@@ -3,7 +3,8 @@
  * it makes files, writes and reads them.
  */
 
-import { constants, ftruncateSync, mkdirSync, openSync, renameSync, rmSync, unlinkSync, writeSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { constants, ftruncateSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, unlinkSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { Descriptor } from "./descriptor.js";
@@ -12,7 +13,7 @@ import { CallError } from "./error.js";
 
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
-/** Least bytes that are given to the other thread while a file is written. */
+/** Least bytes that are worth to be given to another thread. */
 const HASHED_BYTES = 1024 ** 2;
 
 const LINE_FEED = 10;
@@ -96,9 +97,7 @@ class Directory extends Descriptor {
         for (const file of this.#open) {
             file[Symbol.dispose]();
         }
-        if (this.#isMade) {
-            this.#hashes.clear();
-        }
+        this.#hashes.clear();
         if (this.#isMade && !isKept) {
             rmSync(this.#path, { recursive: true, force: true });
         }
@@ -148,6 +147,9 @@ class WrittenFile extends File {
 
     /** The SHA-256 of the bytes `from` to `end`. */
     sha256(from, end) {
+        if (end < HASHED_BYTES) {
+            return createHash("sha256").update(readFileSync(this.#path).subarray(from, end)).digest();
+        }
         if (!this.#isInOrder || this.#from !== from || this.#end !== end) {
             this.#digest = this.#hashes.begin();
             [this.#hashed, this.#end] = [from, end];
