@@ -100,8 +100,8 @@ export interface Limits {
     /** Bytes of linear memory of the policy, or of a question, in whole pages of 64 KiB. Default: 64 MiB. */
     memoryBytes?: number;
     /**
-     * Bytes of linear memory of each of the two components around the policy, which hold the result and its files: two to
-     * four times the JSON of the result. Default: 1 GiB.
+     * Bytes of linear memory of each of the two components around the policy, which hold the result: one and a quarter to two times its
+     * JSON. Default: 1 GiB.
      */
     heldBytes?: number;
     /** Elements of a table. Default: 100,000. */

@@ -11,14 +11,11 @@ cd "$(dirname "$0")/../../host-example"
 # Another policy takes the place of the one in a composed component, in the bytes: one for each version of the contract.
 LRO=$built/../../release/lro
 export LRO
-compose() {
-    "$LRO" compose "$built/lro_policy.wasm" --files "$1" -o "$2/lro_composed.wasm"
-    "$LRO" compose ../tests/frozen/policy-0.1.0.wasm --files "$1" -o "$2/lro_composed_0_1.wasm"
-}
 cp "$built/lro_policy.wasm" "$built/lro_reader.wasm" python/lro_filter/
+"$LRO" compose "$built/lro_policy.wasm" --files directory -o python/lro_filter/lro_composed.wasm
+"$LRO" compose ../tests/frozen/policy-0.1.0.wasm --files directory -o python/lro_filter/lro_composed_0_1.wasm
 mkdir -p node/component
-compose directory python/lro_filter
-compose memory node/component
+cp python/lro_filter/lro_composed.wasm python/lro_filter/lro_composed_0_1.wasm node/component/
 for package in node edge; do
     (
         cd "$package"

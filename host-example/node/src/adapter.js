@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { instantiate } from "../component/policy.js";
 import { called } from "./component.js";
 import { LIMITS } from "./limits.js";
+import { NO_DIRECTORY } from "./output.js";
 
 const NODE_LEAST = 22;
 
@@ -26,7 +27,7 @@ function call(name, ...args) {
             .filter((name) => /^policy\..*wasm$/.test(name))
             .map((name) => [name, new WebAssembly.Module(readFileSync(`${FOLDER}${name}`))]),
     );
-    return called({ instantiate, modules }, LIMITS, name, args).answer;
+    return called({ instantiate, modules }, LIMITS, name, args, { imports: NO_DIRECTORY }).answer;
 }
 
 /** Throws a `TypeError` that names an invalid setting. */

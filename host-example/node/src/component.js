@@ -36,12 +36,14 @@ const OF_MESSAGES = ["filter", "filterUndigested", "failed", "truncate"];
  * Calls the function `name` of the interface `filter`; returns its answer, `files`, which `pieces` reads, and `digested`, which completes
  * the offload of `filterUndigested` with the digests of its files.
  *
- * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is its UTF-8, whole
- * or in pieces. `wrote` is called when the policy is asked to write.
+ * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is its UTF-8, whole,
+ * or in pieces with about how many bytes are `expected`. `wrote` is called when the policy is asked to write; `imports` is what the
+ * component imports, if it is composed with files in a directory.
  *
- * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` when the call does not end well.
+ * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` or an error of the system when the call
+ * does not end well.
  */
-export function called({ instantiate, modules }, limits, name, args, wrote = () => {}) {
+export function called({ instantiate, modules }, limits, name, args, { wrote = () => {}, imports = {} } = {}) {
     const memories = [];
     const made = new Set();
     let isWriting = false;
@@ -73,7 +75,7 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
         }
     };
     return attempt(() => {
-        const component = instantiate((name) => modules[name], {}, core);
+        const component = instantiate((name) => modules[name], imports, core);
         const [filter, messages, files] = [component[FILTER], component[MESSAGES], component[FILES]];
         if (filter === undefined || messages === undefined || files === undefined) {
             throw new CallError("was built by another version of build.js: build it again");
@@ -111,7 +113,7 @@ export function answered({ instantiate, modules }, limits, name, args, imports) 
 /** A message with these bytes, whole or in pieces. One that comes whole is held as it is. */
 function message({ Message }, bytes) {
     const isWhole = bytes instanceof Uint8Array;
-    const made = new Message(BigInt(isWhole ? bytes.length : 0));
+    const made = new Message(BigInt(isWhole ? bytes.length : bytes.expected));
     for (const piece of isWhole ? [bytes] : bytes) {
         made.append(piece);
     }
@@ -130,9 +132,9 @@ export function* pieces(files, { name, bytes }) {
     }
 }
 
-/** Why a call failed; `memory` says how much of it was used. */
+/** Why a call failed, which is not always the policy: errors of the system stay as they are. `memory` says how much of it was used. */
 function failure(error, limits, wrote, memory) {
-    if (error instanceof CallError) {
+    if (error instanceof CallError || error.syscall !== undefined) {
         return error;
     }
     if (limits.fuel !== undefined && String(error.stack).includes(EXHAUSTED)) {

@@ -15,10 +15,24 @@ const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const READ_BYTES = 1024 ** 2;
 
 /** Names in a directory, without `.` and `..`. */
-const NAME = /^(?!\.{1,2}$)[^/\0]+$/;
+export const NAME = /^(?!\.{1,2}$)[^/\0]+$/;
 
 /** Codes of errors by those of Node; any other is `io`. */
-const CODES = { ENOENT: "no-entry", ELOOP: "loop", EACCES: "access", EMFILE: "quota", ENFILE: "quota", EISDIR: "is-directory" };
+const CODES = {
+    ENOENT: "no-entry",
+    ELOOP: "loop",
+    EACCES: "access",
+    EPERM: "not-permitted",
+    EEXIST: "exist",
+    EISDIR: "is-directory",
+    ENAMETOOLONG: "name-too-long",
+    EROFS: "read-only",
+    EFBIG: "file-too-large",
+    ENOSPC: "insufficient-space",
+    EDQUOT: "quota",
+    EMFILE: "quota",
+    ENFILE: "quota",
+};
 
 class Directory extends Descriptor {
     #path;
@@ -46,13 +60,12 @@ class Directory extends Descriptor {
     }
 }
 
-class File extends Descriptor {
-    #number;
+export class File extends Descriptor {
     #files;
 
     constructor(number, files) {
         super();
-        this.#number = number;
+        this.number = number;
         this.#files = files;
         files.add(this);
         if (!attempt(() => fstatSync(number).isFile())) {
@@ -63,13 +76,13 @@ class File extends Descriptor {
 
     read(length, offset) {
         const bytes = Buffer.allocUnsafe(Number(length < READ_BYTES ? length : BigInt(READ_BYTES)));
-        const count = attempt(() => readSync(this.#number, bytes, 0, bytes.length, offset));
+        const count = attempt(() => readSync(this.number, bytes, 0, bytes.length, offset));
         return [bytes.subarray(0, count), count < bytes.length];
     }
 
     [Symbol.dispose]() {
         if (this.#files.delete(this)) {
-            closeSync(this.#number);
+            closeSync(this.number);
         }
     }
 }
@@ -90,7 +103,8 @@ export function withDirectories(directories, filesMax, use) {
     }
 }
 
-function attempt(action) {
+/** What an action returns; throws the code of its error. */
+export function attempt(action) {
     try {
         return action();
     } catch (error) {

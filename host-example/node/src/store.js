@@ -128,9 +128,9 @@ export class Store {
         await sync(dirname(staging));
     }
 
-    /** Removes an unpublished offload. */
+    /** Removes an unpublished offload. What cannot be removed is left to `sweep`. */
     async discard(tenant, id) {
-        await rm(this.staging(tenant, id), { recursive: true, force: true });
+        await rm(this.staging(tenant, id), { recursive: true, force: true }).catch(() => {});
     }
 
     /** Removes expired offloads and leftovers of crashes, at most once per `SWEEP_MS`. */
