@@ -86,22 +86,18 @@ test("with `open` a result passes when the policy fails first, and is truncated 
 });
 
 test("while a policy loops, the event loop is free and other calls go on", async (t) => {
-    const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-loop", limits: { wallTimeMs: 1000 }, threads: 1 });
+    const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-loop", limits: { wallTimeMs: 3000 }, threads: 1 });
     const other = filterFor(t);
     await other.apply(CALL, textResult("warm"));
-    let longest = 0;
-    let last = performance.now();
-    const ticks = setInterval(() => {
-        longest = Math.max(longest, performance.now() - last);
-        last = performance.now();
-    }, 5);
-    const looping = filter.apply(CALL, RESULT);
-    const start = performance.now();
+    let [isOver, turns] = [false, 0];
+    const timer = setInterval(() => (turns += 1), 5);
+    const looping = filter.apply(CALL, RESULT).then(() => (isOver = true));
     assert.deepEqual(await other.apply(CALL, textResult("hello")), textResult("hello"));
-    assert.ok(performance.now() - start < 900);
+    assert.equal(isOver, false);
     await looping;
-    clearInterval(ticks);
-    assert.ok(longest < 500, `the event loop stood still for ${longest} ms`);
+    clearInterval(timer);
+    // An event loop that is held takes one turn, at the end.
+    assert.ok(turns > 20, `the event loop took ${turns} turns`);
 });
 
 test("a filter works again after its thread was ended", async (t) => {
