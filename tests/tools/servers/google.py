@@ -43,7 +43,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD" or status != 200:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def refuse(self, status, code):
         self.answer(status, f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code></Error>".encode())
