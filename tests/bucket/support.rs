@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{
@@ -86,13 +87,14 @@ impl Place {
     }
 }
 
-/// Runs a test for each service of buckets.
-pub(crate) fn in_each_bucket(test: impl Fn(&Place)) {
-    for service in SERVICES {
-        // Shown if it fails.
-        eprintln!("{service:?}");
-        test(&Place::new(Kind::Bucket(service)));
-    }
+/// Runs a test for each service of buckets, at the same time, as most of them wait.
+pub(crate) fn in_each_bucket(test: impl Fn(&Place) + Sync) {
+    let failed = thread::scope(|scope| {
+        let run = |service| test(&Place::new(Kind::Bucket(service)));
+        let running = SERVICES.map(|service| (service, scope.spawn(move || run(service))));
+        running.into_iter().filter_map(|(service, running)| running.join().err().map(|_| service)).collect::<Vec<_>>()
+    });
+    assert!(failed.is_empty(), "in {failed:?}");
 }
 
 pub(crate) fn id() -> Ulid {

@@ -147,7 +147,7 @@ impl Service {
     /// Variables of the environment for its server, or a proxy before it.
     pub fn variables(self, port: u16) -> Vec<(&'static str, String)> {
         let address = format!("http://127.0.0.1:{port}");
-        let variables = match self {
+        match self {
             Self::S3 => vec![
                 ("AWS_ENDPOINT", address),
                 ("AWS_ALLOW_HTTP", "true".to_owned()),
@@ -164,8 +164,7 @@ impl Service {
                 ("AZURE_STORAGE_ACCOUNT_NAME", "devstoreaccount1".to_owned()),
                 ("AZURE_STORAGE_ACCOUNT_KEY", AZURE_KEY.to_owned()),
             ],
-        };
-        variables
+        }
     }
 
     /// A proxy before its server that answers all requests.
