@@ -1,4 +1,5 @@
-//! The store in a bucket: what holds for a directory too, what is its own, encryption, and faults of the network and the server.
+//! The store in a bucket: what holds for a directory too, what is its own, encryption, what a service
+//! refuses, and faults of the network and the server.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
@@ -6,5 +7,6 @@ mod encrypted;
 mod faults;
 mod jobs;
 mod own;
+mod refused;
 mod same;
 mod support;

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{
     BucketConfig, FileKind, FileRecord, Fsync, Offload, OffloadRecord, Origin, Section, Staging, Store, StoreConfig,
     StoreError, Ulid, rfc3339,
 };
-use lro_tests::bucket;
+use lro_tests::bucket::{self, Proxy, SERVICES, Service};
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 
@@ -19,10 +20,11 @@ pub(crate) const HEADER: &str = "{\"type\":\"mcp_lro\"}\n";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Directory,
-    Bucket,
+    Bucket(Service),
 }
 
-pub(crate) const KINDS: [Kind; 2] = [Kind::Directory, Kind::Bucket];
+pub(crate) const KINDS: [Kind; 4] =
+    [Kind::Directory, Kind::Bucket(Service::S3), Kind::Bucket(Service::Google), Kind::Bucket(Service::Azure)];
 
 /// A place that several stores can be opened on.
 pub(crate) struct Place {
@@ -35,20 +37,38 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(kind: Kind) -> Self {
         let directory = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
-        let url = if kind == Kind::Bucket { bucket::new_bucket() } else { String::new() };
+        let url = if let Kind::Bucket(service) = kind { service.new_bucket() } else { String::new() };
         Self { kind, directory, url }
+    }
+
+    /// The service of a bucket.
+    pub(crate) fn service(&self) -> Service {
+        match self.kind {
+            Kind::Bucket(service) => service,
+            Kind::Directory => panic!("no bucket"),
+        }
+    }
+
+    /// The port of the server of a bucket.
+    pub(crate) fn port(&self) -> u16 {
+        self.service().port()
+    }
+
+    /// A proxy before the server of a bucket.
+    pub(crate) fn proxy(&self) -> Proxy {
+        self.service().proxy()
     }
 
     /// Settings of a store. In a bucket, each name has its own root, as another machine has.
     pub(crate) fn config(&self, name: &str) -> StoreConfig {
-        self.config_behind(name, bucket::port())
+        self.config_behind(name, if self.kind == Kind::Directory { 0 } else { self.port() })
     }
 
     /// As [`Place::config`], behind this port.
     pub(crate) fn config_behind(&self, name: &str, port: u16) -> StoreConfig {
         let (root, bucket) = match self.kind {
             Kind::Directory => ("root", None),
-            Kind::Bucket => (name, Some(bucket::config(&self.url, port))),
+            Kind::Bucket(_) => (name, Some(bucket::config(&self.url, port))),
         };
         StoreConfig { fsync: Fsync::Never, bucket, ..StoreConfig::new(self.directory.path().join(root)) }
     }
@@ -65,6 +85,16 @@ impl Place {
         }
         Store::open(config).unwrap()
     }
+}
+
+/// Runs a test for each service of buckets, at the same time, as most of them wait.
+pub(crate) fn in_each_bucket(test: impl Fn(&Place) + Sync) {
+    let failed = thread::scope(|scope| {
+        let run = |service| test(&Place::new(Kind::Bucket(service)));
+        let running = SERVICES.map(|service| (service, scope.spawn(move || run(service))));
+        running.into_iter().filter_map(|(service, running)| running.join().err().map(|_| service)).collect::<Vec<_>>()
+    });
+    assert!(failed.is_empty(), "in {failed:?}");
 }
 
 pub(crate) fn id() -> Ulid {

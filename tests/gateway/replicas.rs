@@ -1,18 +1,22 @@
 //! Gateways that share a bucket: what one has offloaded, another answers about.
 
 use std::collections::HashSet;
+use std::net::TcpListener;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{env, thread};
 
-use lro_tests::bucket::{Fate, Proxy, keys, new_bucket, port, variables};
+use lro_tests::bucket::{Fate, SERVICES, Service, keys};
 use lro_tests::wait_until;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::faults::tool_call;
 use crate::fleet::{Balancer, Caller, Replica};
 use crate::http::Session;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured};
+use crate::support::{lro, path_text};
 
 const RECORDS: usize = 20_000;
 
@@ -20,9 +24,14 @@ fn script() -> Script {
     Script::new().tool("large", "", structured(&json!({"items": records(RECORDS)})))
 }
 
+/// A gateway with a bucket of S3.
+fn start(url: &str, toml: &str) -> Scripted {
+    start_behind(Service::S3, Service::S3.port(), url, toml)
+}
+
 /// A gateway with a bucket behind this port.
-fn start(url: &str, port: u16, toml: &str) -> Scripted {
-    let variables = variables(port);
+fn start_behind(service: Service, port: u16, url: &str, toml: &str) -> Scripted {
+    let variables = service.variables(port);
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     variables.push(("MCP_LRO_STORE", url));
     script().start_with(&Setup { toml, variables: &variables, ..Setup::default() })
@@ -34,31 +43,63 @@ fn first_id(page: &Value) -> u64 {
 
 #[test]
 fn a_handle_and_a_cursor_of_one_gateway_are_answered_by_another() {
-    let url = new_bucket();
-    let (mut one, mut two) = (start(&url, port(), ""), start(&url, port(), ""));
-    let handle = handle(&one.descriptor("large"));
-    let page = two.call("lro_read", json!({"handle": handle, "section": "items", "from": 19_000, "limit": 10}));
-    assert_eq!(first_id(&page), 19_000);
-    assert!(two.offloads().is_empty(), "a page needs no copy");
-    let next = page["structuredContent"]["next"].as_str().unwrap().to_owned();
-    let page = one.call("lro_read", json!({"handle": handle, "section": "items", "cursor": next}));
-    assert_eq!(first_id(&page), 19_010, "{page:.500}");
-    let asked = json!({"handle": handle, "section": "items", "where": [{"field": "id", "op": "ge", "value": 19_995}]});
-    let answers = [one.call("lro_extract", asked.clone()), two.call("lro_extract", asked.clone())];
-    assert_eq!(answers[0], answers[1]);
-    assert!(first_text(&answers[0]).contains("record number 19999"), "{:.500}", answers[0]);
-    // The machine of the first is gone, and so is its disk.
-    drop(one);
-    let mut three = start(&url, port(), "");
-    assert_eq!(three.call("lro_extract", asked), answers[1]);
-    assert_eq!(keys(&url).iter().filter(|key| key.ends_with("/manifest.json")).count(), 1);
+    for service in SERVICES {
+        eprintln!("{service:?}");
+        let start = |url| start_behind(service, service.port(), url, "");
+        let url = service.new_bucket();
+        let (mut one, mut two) = (start(&url), start(&url));
+        let handle = handle(&one.descriptor("large"));
+        let page = two.call("lro_read", json!({"handle": handle, "section": "items", "from": 19_000, "limit": 10}));
+        assert_eq!(first_id(&page), 19_000);
+        assert!(two.offloads().is_empty(), "a page needs no copy");
+        let next = page["structuredContent"]["next"].as_str().unwrap().to_owned();
+        let page = one.call("lro_read", json!({"handle": handle, "section": "items", "cursor": next}));
+        assert_eq!(first_id(&page), 19_010, "{page:.500}");
+        let asked =
+            json!({"handle": handle, "section": "items", "where": [{"field": "id", "op": "ge", "value": 19_995}]});
+        let answers = [one.call("lro_extract", asked.clone()), two.call("lro_extract", asked.clone())];
+        assert_eq!(answers[0], answers[1]);
+        assert!(first_text(&answers[0]).contains("record number 19999"), "{:.500}", answers[0]);
+        // The machine of the first is gone, and so is its disk.
+        drop(one);
+        let mut three = start(&url);
+        assert_eq!(three.call("lro_extract", asked), answers[1]);
+        assert_eq!(keys(&url).iter().filter(|key| key.ends_with("/manifest.json")).count(), 1);
+    }
+}
+
+#[test]
+fn a_bucket_without_credentials_names_the_variables_that_have_them() {
+    // Nobody listens on a port that was just closed: as on a machine that is in no cloud.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let metadata = [
+        ("AWS_METADATA_ENDPOINT", format!("http://{nobody}")),
+        ("GCE_METADATA_HOST", nobody.to_string()),
+        ("GCE_METADATA_IP", nobody.to_string()),
+        ("AZURE_MSI_ENDPOINT", format!("http://{nobody}/metadata/identity/oauth2/token")),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "devstoreaccount1".to_owned()),
+    ];
+    let home = TempDir::new().unwrap();
+    let expected = ["AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_STORAGE_ACCOUNT_KEY"];
+    for (service, variable) in SERVICES.into_iter().zip(expected) {
+        let places = [("MCP_LRO_STORE", service.new_bucket()), ("MCP_LRO_DIR", path_text(home.path()))];
+        let output = Command::new(lro())
+            .args(["clean", "--dry-run"])
+            .env_clear()
+            .env("MCP_LRO_STORE_RETRY_MS", "0")
+            .envs(metadata.iter().chain(&places).map(|(name, value)| (*name, value.as_str())))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains("no credentials: set") && said.contains(variable), "{said}");
+    }
 }
 
 #[test]
 fn a_tenant_finds_nothing_of_another_in_the_bucket() {
-    let url = new_bucket();
-    let mut one = start(&url, port(), "[gateway]\ntenant = \"one\"");
-    let mut two = start(&url, port(), "[gateway]\ntenant = \"two\"");
+    let url = Service::S3.new_bucket();
+    let mut one = start(&url, "[gateway]\ntenant = \"one\"");
+    let mut two = start(&url, "[gateway]\ntenant = \"two\"");
     let handle = handle(&one.descriptor("large"));
     let read = json!({"handle": handle, "section": "items"});
     assert!(one.call("lro_read", read.clone())["isError"] != true);
@@ -67,8 +108,8 @@ fn a_tenant_finds_nothing_of_another_in_the_bucket() {
 
 #[test]
 fn a_bucket_that_does_not_answer_costs_an_answer_and_comes_back() {
-    let (url, proxy) = (new_bucket(), Proxy::start());
-    let mut gateway = start(&url, proxy.port(), "store-retry-ms = 0\nstore-timeout-ms = 20000");
+    let (url, proxy) = (Service::S3.new_bucket(), Service::S3.proxy());
+    let mut gateway = start_behind(Service::S3, proxy.port(), &url, "store-retry-ms = 0\nstore-timeout-ms = 20000");
     proxy.decide(|_| Fate::Reset);
     let cut = gateway.call("large", json!({}));
     let text = first_text(&cut);
@@ -142,7 +183,7 @@ fn a_rolling_restart_costs_clients_without_sessions_nothing() {
 
 /// A replica over HTTP with this bucket.
 fn replica(script: &Script, url: &str, toml: &str) -> Replica {
-    let variables = variables(port());
+    let variables = Service::S3.variables(Service::S3.port());
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     variables.push(("MCP_LRO_STORE", url));
     Replica::start(script, toml, &variables)
@@ -176,7 +217,7 @@ fn begin_job(caller: &mut Caller, number: usize) -> Result<String, String> {
 
 #[test]
 fn a_job_is_fetched_at_another_replica_and_lost_with_its_own() {
-    let url = new_bucket();
+    let url = Service::S3.new_bucket();
     let toml = "store-lease-seconds = 5\n[tools.slow]\njob = \"always\"";
     let (one, two) = (replica(&slow(2.0), &url, toml), replica(&slow(2.0), &url, toml));
     let (mut at_one, mut at_two) = (Caller::modern(&one.url()), Caller::modern(&two.url()));
@@ -289,7 +330,7 @@ fn step(caller: &mut Caller, known: &Known, number: usize) -> Result<(), String>
 
 #[test]
 fn replicas_killed_under_load_give_no_wrong_answer_and_lose_no_offload() {
-    let url = new_bucket();
+    let url = Service::S3.new_bucket();
     let mut large = structured(&json!({"items": records(2000)}));
     large["resultType"] = json!("complete");
     let script = slow(0.02).tool("large", "", large);

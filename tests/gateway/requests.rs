@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use lro_tests::bucket::{Proxy, Seen, new_bucket, variables};
+use lro_tests::bucket::{Proxy, Seen, Service};
 use lro_tests::workspace;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ const RECORDS: usize = 20_000;
 const PAGE: &str = "host-example/docs/explanation/scale.md";
 
 fn start(url: &str, proxy: &Proxy) -> Scripted {
-    let variables = variables(proxy.port());
+    let variables = Service::S3.variables(proxy.port());
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     variables.push(("MCP_LRO_STORE", url));
     let script = Script::new().tool("large", "", structured(&json!({"items": records(RECORDS)})));
@@ -49,7 +49,7 @@ fn line(what: &str, seen: &[Seen]) -> String {
 
 #[test]
 fn the_requests_of_the_page_about_scale_are_those_that_are_made() {
-    let (url, proxy, other) = (new_bucket(), Proxy::start(), Proxy::start());
+    let (url, proxy, other) = (Service::S3.new_bucket(), Service::S3.proxy(), Service::S3.proxy());
     let (mut one, mut two) = (start(&url, &proxy), start(&url, &other));
     let mut lines = Vec::new();
     // The first counts what the tenant has; later ones within a minute know it.
@@ -77,8 +77,8 @@ fn the_requests_of_the_page_about_scale_are_those_that_are_made() {
             ("MCP_LRO_STORE", url.as_str()),
             ("MCP_LRO_DIR", &path_text(&one.home.path().join("other"))),
         ]);
-        let of_bucket = lro_tests::bucket::variables(other.port());
-        variables.extend(of_bucket.map(|(name, value)| (name.to_owned(), value)));
+        let of_bucket = Service::S3.variables(other.port());
+        variables.extend(of_bucket.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let output = Command::new(lro()).arg("clean").args(more).envs(&variables).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         other.seen()

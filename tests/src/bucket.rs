@@ -1,25 +1,47 @@
-//! A server of the S3 API as another process, and a proxy before it that does what networks and servers do on bad days.
+//! Servers of the S3 API, Google Cloud Storage and Azure Blob Storage as other processes, and a proxy before one that does what
+//! networks and servers do on bad days.
 
-#![expect(clippy::unwrap_used, reason = "every caller is a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "every caller is a test")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use lro_host::store::BucketConfig;
+use object_store::path::Path as Key;
+use object_store::{ObjectStore, ObjectStoreExt, parse_url_opts};
+use tokio::runtime::Builder;
 
 use crate::{target, workspace};
 
-/// Headers of requests of the tests themselves. The server does not check the signature, but wants one.
-const HEADERS: &str = "Host: s3\r\nAuthorization: AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, \
-                       SignedHeaders=host, Signature=0\r\n";
+/// A service that has buckets, with a server for it that runs here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// moto.
+    S3,
+    /// fake-gcs-server, behind what it lacks: `tests/tools/servers/google.py`.
+    Google,
+    /// azurite.
+    Azure,
+}
 
-/// The server, which ends with this process.
+/// All of them.
+pub const SERVICES: [Service; 3] = [Service::S3, Service::Google, Service::Azure];
+
+/// The bucket that each server has.
+pub const BUCKET: &str = "lro-tests";
+
+/// The key of azurite that everybody knows.
+const AZURE_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A server, which ends with this process.
 struct Server {
     port: u16,
     _process: Child,
@@ -39,6 +61,8 @@ pub enum Fate {
     Busy,
     /// The server has failed: status 500.
     Failed,
+    /// The server refuses the credentials: status 403.
+    Refused,
     /// The server does what it says, and the connection ends without an answer.
     AnswerLost,
     /// The connection ends in the middle of the answer.
@@ -54,13 +78,13 @@ pub enum Fate {
 pub struct Seen {
     /// Its method.
     pub method: String,
-    /// Path and query.
+    /// Path and query, decoded.
     pub target: String,
     /// The range that it asks for.
     pub range: Option<String>,
 }
 
-/// A proxy before the server.
+/// A proxy before a server.
 pub struct Proxy {
     port: u16,
     state: Arc<ProxyState>,
@@ -68,79 +92,86 @@ pub struct Proxy {
 
 type Decide = Box<dyn FnMut(&Seen) -> Fate + Send>;
 
-#[derive(Default)]
 struct ProxyState {
+    /// Port of the server.
+    server: u16,
     seen: Mutex<Vec<Seen>>,
     decide: Mutex<Option<Decide>>,
 }
 
-fn server() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let python = target().join("test-data/venv-bucket/bin/python");
-        assert!(python.exists(), "{} is not there: run `make test-data`", python.display());
-        let mut process = Command::new(python)
-            .arg(workspace().join("tests/tools/servers/bucket.py"))
+impl Service {
+    /// The port of its server.
+    pub fn port(self) -> u16 {
+        static SERVERS: [OnceLock<Server>; 3] = [const { OnceLock::new() }; 3];
+        SERVERS[self as usize].get_or_init(|| self.start()).port
+    }
+
+    fn start(self) -> Server {
+        let (data, servers) = (target().join("test-data"), workspace().join("tests/tools/servers"));
+        let (program, script) = match self {
+            Self::S3 => (data.join("venv-bucket/bin/python"), "bucket.py"),
+            Self::Google => (data.join("venv-google/bin/python"), "google.py"),
+            Self::Azure => (node(), "azure.cjs"),
+        };
+        let mut process = Command::new(&program)
+            .arg(servers.join(script))
+            .arg(data.join("azure/node_modules"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
+            .unwrap_or_else(|error| panic!("{}: {error}: run `make test-data`", program.display()));
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().parse().unwrap();
+        let port = line.trim().parse().unwrap_or_else(|_| panic!("no {script}: run `make test-data`"));
         let input = process.stdin.take().unwrap();
         Server { port, _process: process, _input: input }
-    })
-}
+    }
 
-/// The address of a new, empty bucket, with a prefix in it.
-pub fn new_bucket() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let bucket = format!("bucket-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let answer = ask(server().port, &format!("PUT /{bucket} HTTP/1.1\r\n{HEADERS}Content-Length: 0\r\n\r\n"));
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
-    format!("s3://{bucket}/some/offloads")
-}
+    /// How addresses of its buckets begin.
+    pub fn scheme(self) -> &'static str {
+        ["s3", "gs", "az"][self as usize]
+    }
 
-/// The keys in a bucket below its prefix, sorted.
-pub fn keys(url: &str) -> Vec<String> {
-    let (bucket, prefix) = url.strip_prefix("s3://").unwrap().split_once('/').unwrap();
-    let list = format!("GET /{bucket}?list-type=2&prefix={prefix}/ HTTP/1.1\r\n{HEADERS}\r\n");
-    let answer = String::from_utf8(ask(server().port, &list)).unwrap();
-    let keys = answer.split("<Key>").skip(1).map(|rest| rest.split_once("</Key>").unwrap().0);
-    let mut keys: Vec<String> = keys.map(|key| key.strip_prefix(prefix).unwrap()[1..].to_owned()).collect();
-    keys.sort();
-    keys
-}
+    /// The address of a new, empty prefix of its bucket.
+    pub fn new_bucket(self) -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        format!("{}://{BUCKET}/{}/offloads", self.scheme(), COUNT.fetch_add(1, Ordering::Relaxed))
+    }
 
-/// Variables of the environment for the server, or a proxy before it.
-pub fn variables(port: u16) -> [(&'static str, String); 5] {
-    [
-        ("AWS_ENDPOINT", format!("http://127.0.0.1:{port}")),
-        ("AWS_ALLOW_HTTP", "true".to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_ACCESS_KEY_ID", "key".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
-    ]
-}
+    /// The service of an address.
+    fn of(url: &str) -> Self {
+        SERVICES.into_iter().find(|service| url.split(':').next() == Some(service.scheme())).unwrap()
+    }
 
-/// The port of the server.
-pub fn port() -> u16 {
-    server().port
-}
+    /// Variables of the environment for its server, or a proxy before it.
+    pub fn variables(self, port: u16) -> Vec<(&'static str, String)> {
+        let address = format!("http://127.0.0.1:{port}");
+        match self {
+            Self::S3 => vec![
+                ("AWS_ENDPOINT", address),
+                ("AWS_ALLOW_HTTP", "true".to_owned()),
+                ("AWS_REGION", "us-east-1".to_owned()),
+                ("AWS_ACCESS_KEY_ID", "key".to_owned()),
+                ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
+            ],
+            Self::Google => {
+                vec![("GOOGLE_BASE_URL", address), ("GOOGLE_BEARER_TOKEN", "token-of-tests".to_owned())]
+            }
+            Self::Azure => vec![
+                ("AZURE_STORAGE_ENDPOINT", format!("{address}/devstoreaccount1")),
+                ("AZURE_ALLOW_HTTP", "true".to_owned()),
+                ("AZURE_STORAGE_ACCOUNT_NAME", "devstoreaccount1".to_owned()),
+                ("AZURE_STORAGE_ACCOUNT_KEY", AZURE_KEY.to_owned()),
+            ],
+        }
+    }
 
-/// Settings for a bucket, behind this port.
-pub fn config(url: &str, port: u16) -> BucketConfig {
-    let options = variables(port).map(|(name, value)| (name.to_lowercase(), value));
-    BucketConfig { options: BTreeMap::from(options), ..BucketConfig::new(url) }
-}
-
-impl Proxy {
-    /// A proxy that answers all requests.
-    pub fn start() -> Self {
+    /// A proxy before its server that answers all requests.
+    pub fn proxy(self) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, state) = (listener.local_addr().unwrap().port(), Arc::<ProxyState>::default());
+        let state = ProxyState { server: self.port(), seen: Mutex::default(), decide: Mutex::default() };
+        let (port, state) = (listener.local_addr().unwrap().port(), Arc::new(state));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -148,9 +179,60 @@ impl Proxy {
                 thread::spawn(move || state.serve(client));
             }
         });
-        Self { port, state }
+        Proxy { port, state }
     }
+}
 
+/// The node of the test data, or that of the machine.
+fn node() -> PathBuf {
+    let modules = std::fs::read_dir(target().join("test-data/mcp/node_modules")).into_iter().flatten().flatten();
+    let packages = modules.filter(|entry| entry.file_name().to_string_lossy().starts_with("node-linux-"));
+    packages.map(|entry| entry.path().join("bin/node")).next().unwrap_or_else(|| "node".into())
+}
+
+/// Settings for a bucket, behind this port.
+pub fn config(url: &str, port: u16) -> BucketConfig {
+    let variables = Service::of(url).variables(port);
+    let options: BTreeMap<String, String> =
+        variables.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+    BucketConfig { options, ..BucketConfig::new(url) }
+}
+
+/// Runs a request of the tests themselves, to the server.
+fn request<T>(url: &str, request: impl AsyncFnOnce(&dyn ObjectStore, &Key) -> object_store::Result<T>) -> T {
+    // It may have been chosen.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = config(url, Service::of(url).port()).options;
+    let (store, prefix) = parse_url_opts(&url.parse().unwrap(), options).unwrap();
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(request(&*store, &prefix)).unwrap()
+}
+
+/// The keys in a bucket below its prefix, sorted.
+pub fn keys(url: &str) -> Vec<String> {
+    let below = |key: &Key, prefix: &Key| key.prefix_match(prefix).unwrap().collect::<Key>().to_string();
+    let mut keys: Vec<String> = request(url, async |store, prefix| {
+        store.list(Some(prefix)).map_ok(|found| below(&found.location, prefix)).try_collect().await
+    });
+    keys.sort();
+    keys
+}
+
+/// The content of an object below the prefix of a bucket.
+pub fn get(url: &str, key: &str) -> Vec<u8> {
+    request(url, async |store, prefix| store.get(&below(prefix, key)).await?.bytes().await).into()
+}
+
+/// Writes an object below the prefix of a bucket, as nobody does who knows the format.
+pub fn put(url: &str, key: &str, content: &[u8]) {
+    let content = content.to_vec();
+    request(url, async |store, prefix| store.put(&below(prefix, key), content.into()).await);
+}
+
+fn below(prefix: &Key, key: &str) -> Key {
+    prefix.parts().chain(Key::from(key).parts()).collect()
+}
+
+impl Proxy {
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
@@ -175,23 +257,24 @@ impl ProxyState {
         let mut words = head.split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let range = header(&head, "range").map(str::to_owned);
-        let seen = Seen { method: method.to_owned(), target: target.to_owned(), range };
+        let seen = Seen { method: method.to_owned(), target: decoded(target), range };
         let fate = self.decide.lock().unwrap().as_mut().map_or(Fate::Answered, |decide| decide(&seen));
         self.seen.lock().unwrap().push(seen);
-        let _ = answer(fate, client, &head, &body);
+        let _ = answer(fate, self.server, client, &head, &body);
     }
 }
 
-fn answer(fate: Fate, mut client: TcpStream, head: &str, body: &[u8]) -> std::io::Result<()> {
+fn answer(fate: Fate, server: u16, mut client: TcpStream, head: &str, body: &[u8]) -> std::io::Result<()> {
     match fate {
         Fate::Reset => return client.shutdown(Shutdown::Both),
         Fate::Busy => return refuse(&mut client, "503 Slow Down"),
         Fate::Failed => return refuse(&mut client, "500 Internal Server Error"),
+        Fate::Refused => return refuse(&mut client, "403 Forbidden"),
         Fate::Late => thread::sleep(Duration::from_millis(300)),
         _ => {}
     }
     let request = [head.as_bytes(), b"Connection: close\r\n\r\n", body].concat();
-    let mut answer = ask_bytes(server().port, &request);
+    let mut answer = ask(server, &request);
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
     match fate {
         Fate::AnswerLost => return client.shutdown(Shutdown::Both),
@@ -238,11 +321,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Sends a request on a connection of its own, and returns the whole answer.
-fn ask(port: u16, request: &str) -> Vec<u8> {
-    ask_bytes(port, request.replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1).as_bytes())
-}
-
-fn ask_bytes(port: u16, request: &[u8]) -> Vec<u8> {
+fn ask(port: u16, request: &[u8]) -> Vec<u8> {
     let mut server = TcpStream::connect(("127.0.0.1", port)).unwrap();
     server.write_all(request).unwrap();
     let mut answer = Vec::new();
@@ -251,19 +330,14 @@ fn ask_bytes(port: u16, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// The content of an object below the prefix of a bucket.
-pub fn get(url: &str, key: &str) -> Vec<u8> {
-    let head = format!("GET /{}/{key} HTTP/1.1\r\n{HEADERS}\r\n", url.strip_prefix("s3://").unwrap());
-    let answer = ask(server().port, &head);
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..end]));
-    answer[end..].to_vec()
-}
-
-/// Writes an object below the prefix of a bucket, as nobody does who knows the format.
-pub fn put(url: &str, key: &str, content: &[u8]) {
-    let head = format!("PUT /{}/{key} HTTP/1.1\r\n{HEADERS}", url.strip_prefix("s3://").unwrap());
-    let head = format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", content.len());
-    let answer = ask_bytes(server().port, &[head.as_bytes(), content].concat());
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+/// A target without `%` and digits, as services differ in what they encode.
+fn decoded(target: &str) -> String {
+    let mut parts = target.split('%');
+    let mut decoded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at(2);
+        decoded.push(u8::from_str_radix(digits, 16).unwrap().into());
+        decoded += rest;
+    }
+    decoded
 }

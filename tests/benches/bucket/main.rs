@@ -23,7 +23,8 @@ use lro_host::extract::{Budget, Query, Question};
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::sandbox::{Limits, Payload};
 use lro_host::store::{BucketConfig, Offload, Store, StoreConfig};
-use lro_tests::{bucket, default_policy, extractor, settings, synthetic};
+use lro_tests::bucket::{self, Service};
+use lro_tests::{default_policy, extractor, settings, synthetic};
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, WriteMultipart};
@@ -50,11 +51,11 @@ fn main() {
 
 fn measure(records: usize) {
     let directory = TempDir::new().unwrap();
-    let url = bucket::new_bucket();
+    let url = Service::S3.new_bucket();
     let open = |name: &str, in_bucket: bool| {
         // The server takes long to put the parts of an upload together on a busy machine.
         let request_time = Duration::from_secs(120);
-        let bucket = in_bucket.then(|| BucketConfig { request_time, ..bucket::config(&url, bucket::port()) });
+        let bucket = in_bucket.then(|| BucketConfig { request_time, ..bucket::config(&url, Service::S3.port()) });
         Store::open(StoreConfig { bucket, ..StoreConfig::new(directory.path().join(name)) }).unwrap()
     };
     let (local, writer, reader) = (open("local", false), open("writer", true), open("reader", true));
@@ -143,7 +144,7 @@ impl Client {
     fn open(url: &str) -> Self {
         let mut builder = AmazonS3Builder::new().with_url(url);
         builder = builder.with_config("timeout".parse().unwrap(), "120s");
-        for (name, value) in bucket::variables(bucket::port()) {
+        for (name, value) in Service::S3.variables(Service::S3.port()) {
             builder = builder.with_config(name.to_lowercase().parse().unwrap(), value);
         }
         let prefix = url.strip_prefix("s3://").unwrap().split_once('/').unwrap().1.to_owned();

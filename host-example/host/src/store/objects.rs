@@ -3,6 +3,7 @@
 //! Requests run on threads of their own, so that any thread may wait for one. The crate repeats a request that fails, with
 //! growing pauses, until [`BucketConfig::retry_time`] is over.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -52,6 +53,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Threads on which requests run.
 const THREADS: usize = 2;
+/// What services call a bucket that is not there.
+const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
+/// How requests are refused. Of requests that list, the crate gives the status in its text alone.
+const REFUSED: [&str; 2] = ["status code: 401", "status code: 403"];
+/// What machines in a cloud are asked for credentials when the environment has none.
+const METADATA: [&str; 4] = ["/latest/api/token", "/latest/meta-data", "/computeMetadata/", "/metadata/identity/"];
 
 /// The objects below a prefix of a bucket. A key is relative to that.
 #[derive(Debug)]
@@ -70,7 +77,10 @@ impl Objects {
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let url = config.url.trim_end_matches('/').to_owned();
         let failed = |source| StoreError::bucket("open", PathBuf::from(&url), source);
-        let store = open(&url, config).map_err(|source| failed(source.into()))?;
+        let store = open(&url, config).map_err(|source| {
+            let advice = format!("the address or one of {} is wrong or missing", credentials(&url));
+            failed(Advised { advice, source }.into())
+        })?;
         let prefix = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, prefix)| prefix);
         let prefix = Path::parse(prefix).map_err(|source| failed(source.into()))?;
         Ok(Self { store, prefix, url, transfers: Arc::new(Semaphore::new(STORE_TRANSFERS_MAX)) })
@@ -135,13 +145,14 @@ impl Objects {
         version: Option<&Version>,
     ) -> Result<Option<Version>, StoreError> {
         use object_store::Error::{AlreadyExists, NotFound, Precondition};
-        let (store, path) = (Arc::clone(&self.store), self.path(key));
+        let (store, path, is_update) = (Arc::clone(&self.store), self.path(key), version.is_some());
         let mode = version
             .cloned()
             .map_or(PutMode::Create, |Version { e_tag, version }| PutMode::Update(UpdateVersion { e_tag, version }));
         let put = async move {
             match store.put_opts(&path, PutPayload::from(bytes), PutOptions::from(mode)).await {
-                Err(AlreadyExists { .. } | Precondition { .. } | NotFound { .. }) => Ok(None),
+                Err(AlreadyExists { .. } | Precondition { .. }) => Ok(None),
+                Err(NotFound { .. }) if is_update => Ok(None),
                 put => put.map(|put| Some(Version { e_tag: put.e_tag, version: put.version })),
             }
         };
@@ -247,6 +258,23 @@ impl Objects {
         self.wait("delete", first, delete)
     }
 
+    /// Adds what to do about an error, where that is known.
+    fn advised(&self, source: object_store::Error) -> Box<dyn Error + Send + Sync> {
+        let variables = credentials(&self.url);
+        let advice = if says(&source, &NO_BUCKET) {
+            "there is no such bucket: create it, or change `store`".to_owned()
+        } else if says(&source, &METADATA) {
+            format!("there are no credentials: set {variables}")
+        } else if says(&source, &REFUSED) {
+            format!(
+                "the credentials are refused: with {variables}, or others, it has to be allowed to read, write, list and delete"
+            )
+        } else {
+            return source.into();
+        };
+        Advised { advice, source }.into()
+    }
+
     fn path(&self, key: &str) -> Path {
         self.prefix.parts().chain(Path::from(key).parts()).collect()
     }
@@ -281,13 +309,38 @@ impl Objects {
         let ended = started.recv().unwrap_or_else(|_| Err(io::Error::other("the request has panicked").into()));
         ended.map_err(|failure| match failure {
             // What is written and not found is an upload that the bucket no longer knows, or a bucket that is not there.
-            Failure::Bucket(object_store::Error::NotFound { .. }) if action == "read" => {
+            Failure::Bucket(error @ object_store::Error::NotFound { .. })
+                if action == "read" && !says(&error, &NO_BUCKET) =>
+            {
                 StoreError::NotFound { path: self.place(key) }
             }
-            Failure::Bucket(source) => StoreError::bucket(action, self.place(key), source.into()),
+            Failure::Bucket(source) => StoreError::bucket(action, self.place(key), self.advised(source)),
             Failure::System(source) => failed(action, self.place(key))(source),
             Failure::Store(error) => error,
         })
+    }
+}
+
+/// An error of a bucket, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{advice}")]
+struct Advised {
+    advice: String,
+    source: object_store::Error,
+}
+
+/// Whether the text of an error has one of these in it.
+fn says(error: &object_store::Error, texts: &[&str]) -> bool {
+    let error = error.to_string();
+    texts.iter().any(|text| error.contains(text))
+}
+
+/// The variables that most take to say who they are.
+fn credentials(url: &str) -> &'static str {
+    match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("gs") => "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT",
+        Some("az") => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+        _ => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
     }
 }
 
