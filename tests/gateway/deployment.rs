@@ -84,14 +84,18 @@ fn kubernetes() -> Deployed {
         values.as_array().unwrap().iter().map(|one| one[key].clone()).collect::<Vec<Value>>()
     };
     let (mounts, ports) = (names(&container["volumeMounts"], "mountPath"), names(&container["ports"], "containerPort"));
-    // Probes ask ports by their names, and a service leads to one of them.
+    // Probes ask ports by their names, and services lead to them.
     let named = names(&container["ports"], "name");
     for probe in ["startupProbe", "readinessProbe"] {
         let get = &container[probe]["httpGet"];
         assert!(named.contains(&get["port"]) && get["path"] == "/healthz", "{get}");
     }
     assert!(named.contains(&container["livenessProbe"]["tcpSocket"]["port"]));
-    assert!(named.contains(&of_kind("Service")["spec"]["ports"][0]["targetPort"]));
+    let services: Vec<&Value> = all.iter().filter(|one| one["kind"] == "Service").collect();
+    assert_eq!(services.len(), 2);
+    for service in services {
+        assert!(named.contains(&service["spec"]["ports"][0]["targetPort"]), "{service}");
+    }
     let (volumes, mounted) = (names(&pod["volumes"], "name"), names(&container["volumeMounts"], "name"));
     assert!(mounted.iter().all(|name| volumes.contains(name)), "{mounted:?}");
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);

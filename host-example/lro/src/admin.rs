@@ -190,7 +190,7 @@ fn ask<T: DeserializeOwned + Serialize>(
     }
     let mut answered = Vec::new();
     for replica in &replicas {
-        let name = replica.to_string();
+        let name = replica.url.clone();
         let (answer, error) = match replica.answer(question, &token) {
             Ok(answer) => (Some(answer), None),
             Err(error) => (None, Some(format!("{error:#}"))),

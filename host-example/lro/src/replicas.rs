@@ -1,12 +1,10 @@
 //! The gateways that a command asks: one, several, or all behind a name.
 
-use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use lro_gateway::settings::Config;
 use lro_gateway::{POLICIES_PATH, SIGNATURE_HEADER};
@@ -34,11 +32,8 @@ pub(crate) struct Gateways {
 }
 
 /// A gateway.
-#[derive(Clone)]
 pub(crate) struct Replica {
-    url: String,
-    /// Which of the addresses that its name resolves to is asked; any without it.
-    address: Option<(String, SocketAddr)>,
+    pub(crate) url: String,
 }
 
 /// What gateways are asked.
@@ -61,11 +56,10 @@ impl Gateways {
             };
             urls.push(format!("http://{address}"));
         }
-        if !self.all {
-            return Ok(urls.into_iter().map(|url| Replica { url, address: None }).collect());
+        if self.all {
+            urls = urls.iter().map(|url| resolved(url)).collect::<anyhow::Result<Vec<_>>>()?.concat();
         }
-        let resolved = urls.iter().map(|url| resolved(url)).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(resolved.concat())
+        Ok(urls.into_iter().map(|url| Replica { url }).collect())
     }
 
     pub(crate) fn token(&self) -> anyhow::Result<String> {
@@ -80,25 +74,19 @@ impl Gateways {
     }
 }
 
-/// The gateways behind a name.
-fn resolved(url: &str) -> anyhow::Result<Vec<Replica>> {
+/// The addresses behind a name, as URLs. A gateway lets a request name the address that it listens on.
+fn resolved(url: &str) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot resolve {url} (--gateway URL)");
-    let parsed = Url::parse(url).with_context(cannot)?;
-    let name = parsed.host_str().with_context(cannot)?;
+    let mut parsed = Url::parse(url).with_context(cannot)?;
     let mut addresses = parsed.socket_addrs(|| None).with_context(cannot)?;
     addresses.sort_unstable();
     addresses.dedup();
-    let replica = |address| Replica { url: url.to_owned(), address: Some((name.to_owned(), address)) };
-    Ok(addresses.into_iter().map(replica).collect())
-}
-
-impl fmt::Display for Replica {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.address {
-            Some((_, address)) => address.fmt(formatter),
-            None => formatter.write_str(&self.url),
-        }
+    let mut urls = Vec::new();
+    for address in addresses {
+        parsed.set_ip_host(address.ip()).map_err(|()| anyhow!(cannot()))?;
+        urls.push(parsed.as_str().trim_end_matches('/').to_owned());
     }
+    Ok(urls)
 }
 
 impl Replica {
@@ -118,12 +106,9 @@ impl Replica {
 
     async fn send(&self, question: &Question, token: &str) -> anyhow::Result<(StatusCode, Vec<u8>)> {
         let Question { method, path, body, signature } = question;
-        let mut client = exchange::client().connect_timeout(CONNECT_TIMEOUT);
-        if let Some((name, address)) = &self.address {
-            client = client.resolve(name, *address);
-        }
+        let client = exchange::client().connect_timeout(CONNECT_TIMEOUT).build()?;
         let url = format!("{}{POLICIES_PATH}{path}", self.url);
-        let mut request = client.build()?.request(method.clone(), url).bearer_auth(token).body(body.clone());
+        let mut request = client.request(method.clone(), url).bearer_auth(token).body(body.clone());
         if let Some(signature) = signature {
             request = request.header(SIGNATURE_HEADER, signature);
         }
