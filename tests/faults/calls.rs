@@ -48,6 +48,7 @@ const POLICY_DATA_BYTES: u64 = 4096;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A call to meet: its kind, and its number among those of its kind in its thread, from 1.
+#[derive(PartialEq, Eq)]
 struct Point {
     kind: String,
     number: usize,
@@ -450,9 +451,9 @@ fn any_call_of_an_offload_may_fail() {
 #[test]
 fn any_call_that_a_gateway_writes_with_may_fail() {
     let gateway = Gateway::start();
-    let ended = gateway.run(&Place::new(), &COUNT);
-    let mut points = points(&ended.calls(), 0, &[]);
-    points.retain(|point| WRITING.contains(&point.kind.as_str()));
+    // What is done in one run alone, as by chance, cannot be met in the next.
+    let [mut points, second, third] = [(); 3].map(|()| points(&gateway.run(&Place::new(), &COUNT).calls(), 0, &[]));
+    points.retain(|point| WRITING.contains(&point.kind.as_str()) && second.contains(point) && third.contains(point));
     assert!(points.len() > 20, "{} points", points.len());
     try_all(&gateway, &points);
 }
