@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -159,7 +160,12 @@ test("a running gateway swaps from the default policy to this one", async (t) =>
     await writeFile(config, '[gateway]\nmetrics-listen = "127.0.0.1:0"\nadmin-token = "env:ADMIN"\n[loading]\ncompile-ms = 300_000\n');
     const flags = ["gateway", "--config", config, "--", process.execPath, SERVER];
     const gateway = spawn(LRO, flags, { env: { ...environment, ADMIN: "secret" }, stdio: "pipe" });
-    t.after(() => gateway.kill());
+    t.after(async () => {
+        // Until it has ended, it may write where the hook after all tests removes.
+        const ended = once(gateway, "exit");
+        gateway.kill();
+        await ended;
+    });
     const lines = (stream) => createInterface({ input: stream })[Symbol.asyncIterator]();
     const [answers, errors] = [lines(gateway.stdout), lines(gateway.stderr)];
     const next = async (stream) => {
