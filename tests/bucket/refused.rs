@@ -43,7 +43,7 @@ fn a_bucket_that_is_not_there_is_said() {
     in_each_bucket(|place| {
         let store = open(place, place.port(), |bucket| bucket.url = bucket.url.replace(BUCKET, "nothing-here"));
         for said in all_said(&store) {
-            assert!(said.contains("there is no such bucket: create it, or change `store`"), "{said}");
+            assert!(said.contains("the bucket does not exist: create it, or change `store`"), "{said}");
         }
     });
 }

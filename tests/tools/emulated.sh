@@ -227,9 +227,11 @@ fi
 # The tests of what compiles to WebAssembly too, and of what differs between systems.
 suites() {
     runner=CARGO_TARGET_$(echo "$platform" | tr 'a-z-' 'A-Z_')_RUNNER
-    # shellcheck disable=SC2046,SC2086
+    skips=
+    for test in ${unfit:-}; do skips="$skips --skip $test"; done
+    # shellcheck disable=SC2086
     env "$runner=timeout -s KILL 300 $emulator" CARGO_TARGET_DIR="$target" PATH="$data/venv-platforms/bin:$PATH" \
-        cargo-zigbuild test --locked --release --target "$platform" --tests $SUITES -- $(printf -- '--skip %s ' ${unfit:-none}) > "$work/suites" 2>&1
+        cargo-zigbuild test --locked --release --target "$platform" --tests $SUITES -- $skips > "$work/suites" 2>&1
 }
 if [ -z "${emulator:-}" ] || [ -z "${SUITES:-}" ]; then
     skip suites "they run with an emulator, by make emulated"

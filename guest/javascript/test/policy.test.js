@@ -160,11 +160,11 @@ test("a running gateway swaps from the default policy to this one", async (t) =>
     await writeFile(config, '[gateway]\nmetrics-listen = "127.0.0.1:0"\nadmin-token = "env:ADMIN"\n[loading]\ncompile-ms = 300_000\n');
     const flags = ["gateway", "--config", config, "--", process.execPath, SERVER];
     const gateway = spawn(LRO, flags, { env: { ...environment, ADMIN: "secret" }, stdio: "pipe" });
-    t.after(async () => {
-        // Until it has ended, it may write where the hook after all tests removes.
-        const ended = once(gateway, "exit");
+    const ended = once(gateway, "exit");
+    t.after(() => {
         gateway.kill();
-        await ended;
+        // Until then, it may write where the hook after all tests removes.
+        return ended;
     });
     const lines = (stream) => createInterface({ input: stream })[Symbol.asyncIterator]();
     const [answers, errors] = [lines(gateway.stdout), lines(gateway.stderr)];

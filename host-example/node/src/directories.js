@@ -95,12 +95,17 @@ export function withDirectories(directories, filesMax, use) {
     const files = new Set();
     const getDirectories = () => directories.map(([name, path]) => [new Directory(path, files, filesMax), name]);
     try {
-        return use({ "wasi:filesystem/preopens": { getDirectories }, "wasi:filesystem/types": { Descriptor } });
+        return use(importsOf(getDirectories));
     } finally {
         for (const file of files) {
             file[Symbol.dispose]();
         }
     }
+}
+
+/** What a component from jco imports to reach directories; `types` are the classes beside that of their descriptors. */
+export function importsOf(getDirectories, types = {}) {
+    return { "wasi:filesystem/preopens": { getDirectories }, "wasi:filesystem/types": { Descriptor, ...types } };
 }
 
 /** What an action returns; throws the code of its error. */

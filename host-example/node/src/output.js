@@ -8,7 +8,7 @@ import { constants, ftruncateSync, mkdirSync, openSync, readFileSync, renameSync
 import { dirname, join } from "node:path";
 
 import { Descriptor } from "./descriptor.js";
-import { File, NAME, attempt } from "./directories.js";
+import { File, NAME, attempt, importsOf } from "./directories.js";
 import { CallError } from "./error.js";
 
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -195,14 +195,8 @@ function makeDirectory(path) {
     mkdirSync(path, { mode: 0o700 });
 }
 
-/** What a component from jco imports that writes to these directories: one or none. */
-function importsOf(directories) {
-    const getDirectories = () => directories.map((directory) => [directory, "/"]);
-    return { "wasi:filesystem/preopens": { getDirectories }, "wasi:filesystem/types": { Descriptor, DirectoryEntryStream } };
-}
-
 /** What a component from jco imports that writes nothing. */
-export const NO_DIRECTORY = importsOf([]);
+export const NO_DIRECTORY = importsOf(() => [], { DirectoryEntryStream });
 
 /**
  * Calls `use` with what a component from jco imports to write the files of an offload to the new directory `path`, and with what
@@ -212,7 +206,8 @@ export function withDirectory(path, hashes, use) {
     const directory = new Directory(path, hashes);
     let reply;
     try {
-        reply = use(importsOf([directory]), (file) => directory.sha256(file));
+        const imports = importsOf(() => [[directory, "/"]], { DirectoryEntryStream });
+        reply = use(imports, (file) => directory.sha256(file));
         return reply;
     } finally {
         directory.end(reply?.outcome === "offload");

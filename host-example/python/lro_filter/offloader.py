@@ -17,7 +17,7 @@ from .component import Message
 from .errors import Rejected, ResultError
 from .filter import Filter, not_json
 from .settings import OffloadSection, Settings, given
-from .sizes import to_json
+from .sizes import measured, to_json
 
 __all__ = ["LROContext", "LROOffloader", "lro_offload"]
 
@@ -107,7 +107,7 @@ class LROOffloader:
 
     def estimate_size(self, data: Any) -> int:
         """The size that is compared with the threshold, in its unit."""
-        return self._filter.policy.size(data if isinstance(data, str) else to_json(data).decode(), self.settings.unit)
+        return self._filter.policy.size(measured(data), self.settings.unit)
 
     def sweep(self) -> int:
         """Removes expired offloads; returns their number. Offloading also does this, at most once a minute."""

@@ -7,7 +7,7 @@ from typing import Any
 from .component import load
 from .errors import ResultError
 
-__all__ = ["estimate_size", "is_sendable", "to_json"]
+__all__ = ["estimate_size", "is_sendable", "measured", "to_json"]
 
 LEVELS_MAX = 200
 """Most levels of a descriptor: FastMCP cannot send a message of more than 255."""
@@ -15,7 +15,16 @@ LEVELS_MAX = 200
 
 def estimate_size(data: Any, unit: str = "characters") -> int:
     """The size that is compared with the threshold: of `data` as compact JSON, or of the text of a string."""
-    return load().size(data if isinstance(data, str) else to_json(data).decode(), unit)
+    return load().size(measured(data), unit)
+
+
+def measured(data: Any) -> str:
+    """The text whose size is that of a value: a string itself, else compact JSON.
+
+    Raises:
+        ResultError: The value has no JSON form.
+    """
+    return data if isinstance(data, str) else to_json(data).decode()
 
 
 def to_json(data: Any) -> bytes:

@@ -262,7 +262,7 @@ impl Objects {
     fn advised(&self, source: object_store::Error) -> Box<dyn Error + Send + Sync> {
         let variables = credentials(&self.url);
         let advice = if says(&source, &NO_BUCKET) {
-            "there is no such bucket: create it, or change `store`".to_owned()
+            "the bucket does not exist: create it, or change `store`".to_owned()
         } else if says(&source, &METADATA) {
             format!("there are no credentials: set {variables}")
         } else if says(&source, &REFUSED) {

@@ -108,7 +108,7 @@ impl Published {
     }
 }
 
-/// Synchronizes these files of a directory, then its entries.
+/// Synchronizes these files of a directory, and its entries.
 pub(super) fn synchronize(directory: &Directory, names: &[&str]) -> Result<(), StoreError> {
     let entries = None;
     let all = names.iter().copied().map(Some).chain([entries]).collect();
