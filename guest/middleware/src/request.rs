@@ -70,7 +70,10 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
     }
     match handle(head.request(plain(&headers), Some(body), trailers)).await {
         Ok(response) => Ok(answer::of(exchange, response).await),
-        Err(error) => Ok(answer::failed(&mut exchange, &format!("the server cannot be reached: {error}"))),
+        Err(error) => {
+            let reason = format!("the server cannot be reached, or closed before it had read the request: {error}");
+            Ok(answer::failed(&mut exchange, &reason))
+        }
     }
 }
 

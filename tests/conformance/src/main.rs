@@ -51,11 +51,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let service = StreamableHttpService::new(move || Ok(Server::new(Arc::clone(&shared))), sessions, configuration);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
-    let router = Router::new().route_service("/mcp", service);
-    let router = match only {
-        Some(only) => router.layer(middleware::from_fn(move |request, next| generation::keep_to(only, request, next))),
-        None => router,
-    };
+    let router = Router::new()
+        .route_service("/mcp", service)
+        .layer(middleware::from_fn(move |request, next| generation::keep_to(only, request, next)));
     tokio::select! {
         served = axum::serve(listener, router).into_future() => Ok(served?),
         asked = asked_to_end() => Ok(asked?),
