@@ -1,4 +1,4 @@
-//! The store in a bucket: what holds for a directory too, what is its own, encryption, what a service
+//! The store in a bucket: what holds for a directory too, what is its own, sessions, encryption, what a service
 //! refuses, and faults of the network and the server.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
@@ -9,4 +9,5 @@ mod jobs;
 mod own;
 mod refused;
 mod same;
+mod sessions;
 mod support;

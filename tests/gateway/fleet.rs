@@ -43,8 +43,13 @@ fn status(url: &str) -> Option<u16> {
 
 impl Replica {
     pub(crate) fn start(script: &Script, toml: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_with(script, &Setup { toml, variables, ..Setup::default() })
+    }
+
+    /// With all of these settings but the flags.
+    pub(crate) fn start_with(script: &Script, setup: &Setup<'_>) -> Self {
         let flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
-        let mut gateway = script.silent(&Setup { flags: &flags, toml, variables, ..Setup::default() });
+        let mut gateway = script.silent(&Setup { flags: &flags, ..*setup });
         let ready = gateway.told("metrics on ").replace("/metrics", "/readyz");
         let address = host_of(&gateway.url()).to_owned();
         Self { gateway, target: Target { address, ready } }
@@ -155,13 +160,16 @@ pub(crate) struct Caller {
     /// Whether it is of a revision with a handshake.
     shakes_hands: bool,
     session: Option<String>,
+    /// How many it has begun.
+    sessions: usize,
     asked: u64,
 }
 
 impl Caller {
     /// A client of 2026-07-28.
     pub(crate) fn modern(url: &str) -> Self {
-        Self { url: url.to_owned(), connection: None, local: None, shakes_hands: false, session: None, asked: 0 }
+        let (connection, local, session) = (None, None, None);
+        Self { url: url.to_owned(), connection, local, shakes_hands: false, session, sessions: 0, asked: 0 }
     }
 
     /// A client of 2025-11-25, which begins a session with its first call.
@@ -169,8 +177,14 @@ impl Caller {
         Self { shakes_hands: true, ..Self::modern(url) }
     }
 
+    /// How many sessions it has begun.
+    pub(crate) fn sessions(&self) -> usize {
+        self.sessions
+    }
+
     fn begin_session(&mut self) -> Result<(), String> {
         self.session = None;
+        self.sessions += 1;
         let reply = self.post(&[], &request("initialize", "initialize", initialize()))?;
         let session = reply.headers.get("mcp-session-id").cloned();
         self.session = Some(session.ok_or_else(|| format!("{}: {}", reply.status, reply.text()))?);

@@ -12,11 +12,12 @@ use lro_tests::wait_until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::tool_call;
+use crate::faults::{FaultyHttp, tool_call};
 use crate::fleet::{Balancer, Caller, Replica};
 use crate::http::Session;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured};
 use crate::support::{lro, path_text};
+use crate::wire::request;
 
 const RECORDS: usize = 20_000;
 
@@ -135,15 +136,14 @@ fn slow(seconds: f64) -> Script {
     Script::new().steps("tools/call slow", json!([{"sleep": seconds}, answer]))
 }
 
-#[test]
-fn a_rolling_restart_costs_clients_without_sessions_nothing() {
-    let start = || Replica::start(&slow(0.02), "gateway.drain-ms = 5000", &[]);
+/// Replaces two replicas one after the other under four clients. Returns how many sessions the clients have had.
+fn rolling_restart(start: &dyn Fn() -> Replica, client: fn(&str) -> Caller) -> usize {
     let balancer = Balancer::start();
     let mut replicas = vec![start(), start()];
     replicas.iter().for_each(|replica| balancer.add(replica));
-    let (answered, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let client = |first: usize| {
-        let mut caller = Caller::modern(&balancer.url);
+    let (answered, sessions, is_over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let calling = |first: usize| {
+        let mut caller = client(&balancer.url);
         let mut number = first;
         while !is_over.load(Ordering::Relaxed) {
             let result = caller.call("slow", &json!({ "number": number })).unwrap_or_else(|error| panic!("{error}"));
@@ -151,6 +151,7 @@ fn a_rolling_restart_costs_clients_without_sessions_nothing() {
             answered.fetch_add(1, Ordering::Relaxed);
             number += 1;
         }
+        sessions.fetch_add(caller.sessions(), Ordering::Relaxed);
     };
     let some_more = || {
         let before = answered.load(Ordering::Relaxed);
@@ -158,7 +159,7 @@ fn a_rolling_restart_costs_clients_without_sessions_nothing() {
     };
     thread::scope(|scope| {
         for first in 0..4 {
-            scope.spawn(move || client(first * 1_000_000));
+            scope.spawn(move || calling(first * 1_000_000));
         }
         for _ in 0..2 {
             some_more();
@@ -179,14 +180,33 @@ fn a_rolling_restart_costs_clients_without_sessions_nothing() {
         is_over.store(true, Ordering::Relaxed);
     });
     println!("{} calls, no error", answered.load(Ordering::Relaxed));
+    sessions.into_inner()
+}
+
+#[test]
+fn a_rolling_restart_costs_clients_without_sessions_nothing() {
+    let start = || Replica::start(&slow(0.02), "gateway.drain-ms = 5000", &[]);
+    assert_eq!(rolling_restart(&start, Caller::modern), 0);
+}
+
+#[test]
+fn a_rolling_restart_on_a_bucket_costs_clients_no_session() {
+    let url = Service::S3.new_bucket();
+    let start = || replica(&slow(0.02), &url, "gateway.drain-ms = 5000");
+    assert_eq!(rolling_restart(&start, Caller::legacy), 4, "each began one");
 }
 
 /// A replica over HTTP with this bucket.
 fn replica(script: &Script, url: &str, toml: &str) -> Replica {
-    let variables = Service::S3.variables(Service::S3.port());
+    replica_before("", Service::S3.port(), script, url, toml)
+}
+
+/// A replica over HTTP with a bucket behind this port, before the server at an address or a script.
+fn replica_before(upstream: &str, port: u16, script: &Script, url: &str, toml: &str) -> Replica {
+    let variables = Service::S3.variables(port);
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    variables.push(("MCP_LRO_STORE", url));
-    Replica::start(script, toml, &variables)
+    variables.extend([("MCP_LRO_STORE", url), ("ALICE_TOKEN", "alice-secret"), ("BOB_TOKEN", "bob-secret")]);
+    Replica::start_with(script, &Setup { upstream, toml, variables: &variables, ..Setup::default() })
 }
 
 /// What `lro_job` says of a job: its state, or its result.
@@ -269,6 +289,103 @@ fn a_session_is_unknown_at_another_replica_and_begins_anew() {
     // The end of its connection is all that it sees of the replica's.
     let answer = caller.call("slow", &json!({"number": 4})).or_else(|_| caller.call("slow", &json!({"number": 4})));
     assert!(repeats(&answer.unwrap(), 4));
+}
+
+/// The same session at another replica.
+fn at(session: &Session, replica: &Replica) -> Session {
+    Session { url: replica.url(), ..session.clone() }
+}
+
+/// The status of a call of `slow` in a session.
+fn status(session: &Session) -> u16 {
+    session.open(&tool_call(1, "slow", json!({"number": 1}))).finish().status
+}
+
+/// How often the server of a session has received a method.
+fn received(session: &Session, method: &str) -> usize {
+    let seen = session.open(&request(2, "scripted/seen", json!({}))).finish().answer();
+    let lines = seen["result"]["lines"].as_array().unwrap_or_else(|| panic!("{seen}"));
+    lines.iter().filter(|line| line.as_str().unwrap().contains(&format!("\"{method}\""))).count()
+}
+
+#[test]
+fn a_session_goes_on_at_another_replica_once_its_own_is_gone() {
+    let url = Service::S3.new_bucket();
+    let toml = "store-lease-seconds = 5";
+    let [one, two, three] = [(); 3].map(|()| replica(&slow(0.0), &url, toml));
+    let session = Session::begin(&one.url());
+    let (at_two, at_three) = (at(&session, &two), at(&session, &three));
+    // Its server has a state that no other has.
+    assert_eq!((status(&session), status(&at_two)), (200, 404));
+    one.signal("-TERM");
+    let (is_good, log) = one.end();
+    assert!(is_good, "{log}");
+    // Of all that ask at the same time, none is refused, and one makes the handshake.
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| status(&at_two))).collect();
+        asking.into_iter().map(|asking| asking.join().unwrap()).collect()
+    });
+    assert_eq!(statuses, [200; 8]);
+    assert_eq!((received(&at_two, "initialize"), received(&at_two, "notifications/initialized")), (1, 1));
+    assert_eq!(status(&at_three), 404, "another has it now");
+    two.signal("-9");
+    two.end();
+    wait_until("the lease is over", || status(&at_three) == 200);
+    assert_eq!(received(&at_three, "initialize"), 1);
+    assert_eq!((at_three.request("DELETE").status, status(&at_three)), (204, 404));
+    // What nobody began is asked for in vain.
+    let unknown = Session { id: "0123456789abcdef0123456789abcdef".to_owned(), ..at_three };
+    assert_eq!((status(&unknown), unknown.request("GET").status, unknown.request("DELETE").status), (404, 404, 404));
+    assert_eq!(keys(&url).iter().filter(|key| key.contains("/.sessions/")).count(), 0);
+}
+
+#[test]
+fn a_session_of_a_server_over_http_goes_on_at_every_replica_for_its_tenant() {
+    let script = script();
+    let server = Replica::start(&script, "enabled = false", &[]);
+    let url = Service::S3.new_bucket();
+    let toml = "clients.known.result-limit = 4000\nmode = \"never\"\n\
+                [gateway.tokens]\nalice = \"env:ALICE_TOKEN\"\nbob = \"env:BOB_TOKEN\"";
+    let start = || replica_before(&server.url(), Service::S3.port(), &script, &url, toml);
+    let (one, two) = (start(), start());
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "known", "version": "1"}});
+    let session = Session::begin_with(&one.url(), "alice-secret", params);
+    // What the client said of itself at one replica counts at the other.
+    for session in [&session, &at(&session, &two)] {
+        let answer = session.call(3, "large", json!({}));
+        assert!(first_text(&answer["result"]).contains("more than this client accepts"), "{answer:.500}");
+    }
+    let of_another = Session { token: "Bearer bob-secret".to_owned(), ..at(&session, &two) };
+    assert_eq!(of_another.open(&tool_call(4, "large", json!({}))).finish().status, 404);
+    assert_eq!(at(&session, &two).request("DELETE").status, 204);
+    assert_eq!(keys(&url).iter().filter(|key| key.contains("/.sessions/")).count(), 0);
+}
+
+#[test]
+fn a_translated_session_goes_on_at_every_replica() {
+    let server = FaultyHttp::with(&["--only", "modern"]);
+    let url = Service::S3.new_bucket();
+    let start = || replica_before(&server.url, Service::S3.port(), &script(), &url, "");
+    let (one, two) = (start(), start());
+    let session = Session::begin(&one.url());
+    for session in [&at(&session, &two), &session, &at(&session, &two)] {
+        session.works();
+    }
+    one.signal("-9");
+    one.end();
+    at(&session, &two).works();
+}
+
+#[test]
+fn a_session_begins_without_the_bucket() {
+    let (url, proxy) = (Service::S3.new_bucket(), Service::S3.proxy());
+    proxy.decide(|_| Fate::Reset);
+    let gateway = replica_before("", proxy.port(), &slow(0.0), &url, "store-retry-ms = 0");
+    assert_eq!(status(&Session::begin(&gateway.url())), 200);
+    gateway.signal("-TERM");
+    let (is_good, log) = gateway.end();
+    assert!(is_good && log.contains("cannot keep a session in the bucket"), "{log}");
 }
 
 /// Replicas that are killed, where `LRO_REPLICA_KILLS` does not say.

@@ -74,13 +74,7 @@ impl Session {
             return own.into();
         }
         if message.method().as_deref() == Some(method::INITIALIZE) {
-            let mut state = self.state();
-            state.client = Arc::clone(&call.client);
-            let info = params.client_info.as_ref();
-            state.client_info = info.map(|info| (info.name.to_string(), info.version.to_string())).unwrap_or_default();
-            state.handshake = Some(message.bytes().clone());
-            state.knows_tasks = call.knows_tasks;
-            state.initialized = None;
+            self.introduce(&message, &params, &call);
         }
         let replaces =
             matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
@@ -119,6 +113,23 @@ impl Session {
         }
         self.remember(id, call);
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
+    }
+
+    /// Takes from a handshake what it says of the client.
+    fn introduce(&self, initialize: &Message, params: &Params<'_>, call: &Call) {
+        let mut state = self.state();
+        state.client = Arc::clone(&call.client);
+        let info = params.client_info.as_ref();
+        state.client_info = info.map(|info| (info.name.to_string(), info.version.to_string())).unwrap_or_default();
+        state.handshake = Some(initialize.bytes().clone());
+        state.knows_tasks = call.knows_tasks;
+        state.initialized = None;
+    }
+
+    /// Goes on with the session of a client that has introduced itself at another replica.
+    pub(crate) fn resume(&self, initialize: &Message) {
+        let params = initialize.params();
+        self.introduce(initialize, &params, &self.call(initialize, &params, None, None));
     }
 
     /// Creates the pending entry of a request, with the question about its result, and what was changed of its arguments.

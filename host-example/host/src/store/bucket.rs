@@ -18,6 +18,7 @@ use super::key::KEY_BYTES;
 use super::lease::{Lease, is_lease};
 use super::objects::Objects;
 use super::ranges::Ranges;
+use super::sessions::{has_expired, is_session};
 use super::sweep::{Removal, Sweep};
 use super::usage::{Counted, Kind, Ledger};
 use super::{
@@ -143,8 +144,8 @@ struct Survey {
     /// Expired, or left by a process that ended.
     over: Vec<ListedOffload>,
     jobs: Vec<Record>,
-    /// Keys of leases whose stores are gone.
-    leases: Vec<String>,
+    /// Keys of leases whose stores are gone, and of sessions that have expired.
+    others: Vec<String>,
 }
 
 impl Bucket {
@@ -312,15 +313,15 @@ impl Bucket {
     /// Removes expired offloads and what has no manifest, and counts the others. What cannot be removed is logged and left to
     /// the next sweep.
     pub(super) fn sweep(&self, now: SystemTime, time_to_live: Duration) -> Result<Sweep, StoreError> {
-        let Survey { mut counted, over, jobs, leases, .. } = self.survey("", now, time_to_live)?;
+        let Survey { mut counted, over, jobs, others, .. } = self.survey("", now, time_to_live)?;
         let mut ledger = self.ledger.lock();
         ledger.retain(|tenant| counted.contains_key(tenant));
         counted.drain().for_each(|(tenant, counted)| ledger.replace(&tenant, counted));
         ledger.set_fresh();
         drop(ledger);
         self.sweep_jobs(jobs, now, time_to_live);
-        if let Err(error) = self.objects.delete(&leases) {
-            warn!(error = &error as &dyn std::error::Error, "cannot remove leases from the bucket");
+        if let Err(error) = self.objects.delete(&others) {
+            warn!(error = &error as &dyn std::error::Error, "cannot remove leases and sessions from the bucket");
         }
         let mut sweep = Sweep::default();
         for some in over.chunks(REMOVED_AT_ONCE) {
@@ -362,7 +363,7 @@ impl Bucket {
             counted: HashMap::new(),
             over: Vec::new(),
             jobs: Vec::new(),
-            leases: Vec::new(),
+            others: Vec::new(),
         };
         let mut survey = self.objects.list(below, survey, Survey::add)?;
         survey.end();
@@ -455,7 +456,13 @@ impl Survey {
         if is_lease(&object) {
             // One that a store renews is never that old.
             if object.modified + self.left_age + self.lease_time <= self.now.min(SystemTime::now()) {
-                self.leases.push(object.key);
+                self.others.push(object.key);
+            }
+            return;
+        }
+        if is_session(&object) {
+            if has_expired(&object, self.now) {
+                self.others.push(object.key);
             }
             return;
         }

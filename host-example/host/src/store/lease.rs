@@ -1,9 +1,9 @@
-//! Leases: how stores on one bucket know whether the store that runs a job goes on.
+//! Leases: how stores on one bucket know whether the store that runs a job, or holds a session, goes on.
 //!
-//! A store that runs jobs keeps the object `.leases/{id}`, which says for how many seconds it holds, and writes it anew
+//! A store that does keeps the object `.leases/{id}`, which says for how many seconds it holds, and writes it anew
 //! three times in these. One that finds a lease older than that writes into it that it is over, unless its holder has just
-//! written it: so the jobs of a lease are lost for all stores or for none, and a holder that was only slow learns of it and
-//! takes another lease for the jobs that follow.
+//! written it: so the jobs of a lease are lost for all stores or for none, and its sessions free for all. A holder that was only slow
+//! learns of it and takes another lease for what follows.
 
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -117,11 +117,11 @@ fn keep(bucket: &Weak<Bucket>, id: Ulid, pause: Duration) {
         match bucket.renew(id) {
             Ok(true) => {}
             Ok(false) => {
-                warn!(lease = %id, "other gateways take the jobs that run here for lost: the bucket was not reached in time");
+                warn!(lease = %id, "other gateways take the jobs that run here for lost, and sessions over: the bucket was not reached in time");
                 return;
             }
             Err(error) => {
-                warn!(lease = %id, error = &error as &dyn std::error::Error, "cannot renew the lease of jobs");
+                warn!(lease = %id, error = &error as &dyn std::error::Error, "cannot renew the lease of jobs and sessions");
             }
         }
     }

@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::to_bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
+use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Message, method};
 use lro_transport::{Permit, Pool};
 use parking_lot::Mutex;
@@ -14,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 
 use super::RequestHead;
+use super::kept::KeptSessions;
 use super::legacy::LegacySession;
 use super::modern::SharedServer;
 use super::streams::empty;
@@ -32,12 +36,18 @@ const SESSION_ID_BYTES: usize = 16;
 /// Beginning of the ids of translated sessions, which tells them from those of an HTTP server.
 const TRANSLATED: &str = "lro-translated-";
 
+/// What completes a handshake.
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
 /// Sessions, each with its connection, and the connections that clients without a session share.
 #[derive(Debug)]
 pub(super) struct Bridge {
     rules: Arc<Rules>,
     upstream: Upstream,
     sessions: Mutex<HashMap<String, OpenSession>>,
+    kept: KeptSessions,
+    /// The sessions of other replicas that requests wait for, by id.
+    resuming: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     pool: Arc<Pool<Holder>>,
     shared: Mutex<HashMap<SharedKey, OpenShared>>,
 }
@@ -80,6 +90,18 @@ struct OpenShared {
     permit: Option<Permit<Holder>>,
 }
 
+/// The request whose turn it is to go on with a session of another replica.
+struct Resuming<'a> {
+    bridge: &'a Bridge,
+    id: &'a str,
+}
+
+impl Drop for Resuming<'_> {
+    fn drop(&mut self) {
+        self.bridge.resuming.lock().remove(self.id);
+    }
+}
+
 /// An open session, and its permit.
 #[derive(Debug)]
 struct OpenSession {
@@ -90,7 +112,14 @@ struct OpenSession {
 impl Bridge {
     pub(super) fn new(rules: Arc<Rules>, upstream: Upstream) -> Self {
         let pool = Pool::new(u64::from(rules.config.gateway.sessions.get()));
-        Self { rules, upstream, sessions: Mutex::default(), pool, shared: Mutex::default() }
+        let kept = KeptSessions::new(Arc::clone(&rules), matches!(upstream, Upstream::Command(_)));
+        let (sessions, resuming, shared) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { rules, upstream, sessions, kept, resuming, pool, shared }
+    }
+
+    /// The sessions as other replicas find them.
+    pub(super) const fn kept(&self) -> &KeptSessions {
+        &self.kept
     }
 
     /// The permits for sessions.
@@ -103,7 +132,7 @@ impl Bridge {
         let (tenant, headers) = (head.holder.tenant.as_str(), &head.parts.headers);
         match (&head.parts.method, message) {
             (_, Some(message)) => self.post(head, message).await,
-            (&Method::GET, None) => self.get(tenant, headers),
+            (&Method::GET, None) => self.get(&head.holder, headers).await,
             (&Method::DELETE, None) => self.delete(tenant, headers).await,
             _ => Err(not_allowed()),
         }
@@ -117,7 +146,7 @@ impl Bridge {
             return SharedServer::answer(&shared, message, head.address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
-            Some(id) => self.session(&holder.tenant, id)?,
+            Some(id) => self.session(holder, id, Credentials::default()).await?,
             None if message.method().as_deref() == Some(method::INITIALIZE) => self.open(holder)?,
             None if message.method().as_deref() == Some(method::DISCOVER) => {
                 let text = "the header mcp-protocol-version is missing: set it to the revision of the request";
@@ -130,7 +159,7 @@ impl Bridge {
         };
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
         let response = LegacySession::answer(&session, message).await?;
-        Ok(if is_first { with_session(&session, response) } else { response })
+        Ok(if is_first { self.begun(&session, response).await } else { response })
     }
 
     /// Begins a session whose messages are translated; `None` if the server does not speak the other generation either.
@@ -144,7 +173,7 @@ impl Bridge {
         session.use_credentials(credentials);
         let response = LegacySession::answer(&session, message).await?;
         if session.is_translated() {
-            return Ok(Some(with_session(&session, response)));
+            return Ok(Some(self.begun(&session, response).await));
         }
         self.sessions.lock().remove(session.id());
         end(vec![session], self.shutdown_timeout());
@@ -153,29 +182,34 @@ impl Bridge {
 
     /// The translated session that a request names; `None` if it names none. Those with an id that `is_of_server` accepts
     /// are sessions of a gateway behind this one.
-    pub(super) fn translated(
+    pub(super) async fn translated(
         &self,
         head: &RequestHead,
+        credentials: Credentials,
         is_of_server: impl FnOnce(&str) -> bool,
     ) -> Result<Option<Arc<LegacySession>>, Refusal> {
         let id = guard::text(&head.parts.headers, &SESSION_ID).filter(|id| id.starts_with(TRANSLATED));
-        let Some(id) = id else { return Ok(None) };
-        match self.session(&head.holder.tenant, id) {
-            Err(_) if is_of_server(id) => Ok(None),
-            found => found.map(Some),
-        }
+        let Some(id) = id.filter(|id| !is_of_server(id)) else { return Ok(None) };
+        let session = self.session(&head.holder, id, credentials.clone()).await?;
+        session.use_credentials(credentials);
+        Ok(Some(session))
     }
 
-    fn get(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
+    async fn get(&self, holder: &Holder, headers: &HeaderMap) -> Result<Response, Refusal> {
         match guard::text(headers, &SESSION_ID) {
-            Some(id) => self.session(tenant, id)?.listen(),
+            Some(id) => self.session(holder, id, Credentials::default()).await?.listen(),
             None => Err(not_allowed()),
         }
     }
 
     async fn delete(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
         let Some(id) = guard::text(headers, &SESSION_ID) else { return Err(not_allowed()) };
-        let session = self.session(tenant, id)?;
+        let Some(session) = self.own(tenant, id) else {
+            self.kept.of_another(tenant, id).await.ok_or_else(guard::unknown_session)?;
+            self.kept.forget(vec![(tenant.to_owned(), id.to_owned())]).await;
+            return Ok(empty(StatusCode::NO_CONTENT));
+        };
+        self.kept.forget(vec![(tenant.to_owned(), id.to_owned())]).await;
         if session.close_for_jobs() {
             return Ok(empty(StatusCode::NO_CONTENT));
         }
@@ -184,11 +218,91 @@ impl Bridge {
         Ok(empty(StatusCode::NO_CONTENT))
     }
 
-    /// The session with this id, if it belongs to the tenant.
-    fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
+    /// The session with this id of this gateway, if it belongs to the tenant.
+    fn own(&self, tenant: &str, id: &str) -> Option<Arc<LegacySession>> {
         let found = self.sessions.lock().get(id).map(|open| Arc::clone(&open.session));
-        let found = found.filter(|session| session.tenant() == tenant && !session.is_closed());
-        found.ok_or_else(guard::unknown_session)
+        found.filter(|session| session.tenant() == tenant && session.is_initialized() && !session.is_closed())
+    }
+
+    /// The session with this id, if it belongs to the tenant: that of another replica goes on here, with these
+    /// credentials for the server.
+    async fn session(
+        &self,
+        holder: &Holder,
+        id: &str,
+        credentials: Credentials,
+    ) -> Result<Arc<LegacySession>, Refusal> {
+        if let Some(session) = self.own(&holder.tenant, id) {
+            return Ok(session);
+        }
+        if !self.is_id(id) {
+            return Err(guard::unknown_session());
+        }
+        let turn = Arc::clone(self.resuming.lock().entry(id.to_owned()).or_default());
+        let _turn = (turn.lock().await, Resuming { bridge: self, id });
+        // Another request may have done it meanwhile.
+        match self.own(&holder.tenant, id) {
+            Some(session) => Ok(session),
+            // It has ended, and its jobs have not.
+            None if self.sessions.lock().contains_key(id) => Err(guard::unknown_session()),
+            None => self.resume(holder, id, credentials).await,
+        }
+    }
+
+    /// Goes on with a session of another replica: connects to the server, and makes the handshake that its client made.
+    async fn resume(&self, holder: &Holder, id: &str, credentials: Credentials) -> Result<Arc<LegacySession>, Refusal> {
+        let handshake = self.kept.of_another(&holder.tenant, id).await.ok_or_else(guard::unknown_session)?;
+        let session = self.connected(holder, id)?;
+        session.use_credentials(credentials);
+        let response = LegacySession::answer(&session, handshake).await?;
+        // The server may say more before it answers.
+        let _ = to_bytes(response.into_body(), INLINE_BYTES).await;
+        if !session.is_initialized() {
+            tracing::warn!("a session of another replica ends, as the server refuses its handshake");
+            self.sessions.lock().remove(id);
+            end(vec![session], self.shutdown_timeout());
+            self.kept.forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
+            return Err(guard::unknown_session());
+        }
+        LegacySession::answer(&session, Message::read(Bytes::from_static(INITIALIZED.as_bytes()))).await?;
+        Ok(session)
+    }
+
+    /// Whether a text has the form of the ids of sessions.
+    fn is_id(&self, text: &str) -> bool {
+        let random = text.strip_prefix(self.prefix()).unwrap_or_default();
+        random.len() == 2 * SESSION_ID_BYTES && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
+
+    /// How the ids of sessions begin.
+    const fn prefix(&self) -> &'static str {
+        match &self.upstream {
+            Upstream::Command(_) | Upstream::None => "",
+            Upstream::Http(_) => TRANSLATED,
+        }
+    }
+
+    /// Keeps a session that begins for other replicas, unless it failed, and tells the client its id.
+    async fn begun(&self, session: &LegacySession, mut response: Response) -> Response {
+        if session.is_abandoned() {
+            return response;
+        }
+        if let Some(handshake) = session.handshake().filter(|_| session.is_initialized()) {
+            self.kept.keep(session.tenant(), session.id(), handshake).await;
+        }
+        if let Ok(id) = HeaderValue::from_str(session.id()) {
+            response.headers_mut().insert(SESSION_ID, id);
+        }
+        response
+    }
+
+    /// Lets other replicas go on with all sessions.
+    pub(super) async fn hand_over(&self) {
+        let session = |session: Arc<LegacySession>| {
+            let handshake = session.handshake().filter(|_| session.is_initialized() && !session.is_closed())?;
+            Some((session.tenant().to_owned(), session.id().to_owned(), handshake))
+        };
+        self.kept.hand_over(self.all_sessions().into_iter().filter_map(session).collect()).await;
     }
 
     fn open(&self, holder: &Holder) -> Result<Arc<LegacySession>, Refusal> {
@@ -196,18 +310,21 @@ impl Bridge {
         getrandom::fill(&mut random)
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let id = match &self.upstream {
-            Upstream::Command(_) | Upstream::None => random,
-            Upstream::Http(_) => format!("{TRANSLATED}{random}"),
-        };
+        let id = format!("{}{random}", self.prefix());
+        self.connected(holder, &id)
+    }
+
+    /// Opens a session with its own connection to the server.
+    fn connected(&self, holder: &Holder, id: &str) -> Result<Arc<LegacySession>, Refusal> {
         let permit = self.pool.take(holder, 1).or_else(|| {
             end(self.remove(|session| session.is_abandoned()), self.shutdown_timeout());
             self.pool.take(holder, 1)
         });
         let permit = permit.ok_or_else(too_many)?;
         let (rules, prepared) = (Arc::clone(&self.rules), self.prepared()?);
-        let session = LegacySession::new(id.clone(), holder.tenant.clone(), rules, prepared);
-        self.sessions.lock().insert(id, OpenSession { session: Arc::clone(&session), _permit: permit });
+        let session = LegacySession::new(id.to_owned(), holder.tenant.clone(), rules, prepared);
+        let open = OpenSession { session: Arc::clone(&session), _permit: permit };
+        self.sessions.lock().insert(id.to_owned(), open);
         Ok(session)
     }
 
@@ -294,6 +411,11 @@ impl Bridge {
             session.is_abandoned() || session.is_over(idle_timeout) || self.rules.is_removed(session.tenant())
         });
         if !over.is_empty() {
+            // Others may use those that this replica does not hold.
+            let ended = over.iter().filter(|session| self.kept.are_held() && session.is_initialized());
+            let ended = ended.map(|session| (session.tenant().to_owned(), session.id().to_owned())).collect();
+            let kept = self.kept.clone();
+            tokio::spawn(async move { kept.forget(ended).await });
             // Runs in the background, as a server may be slow to exit.
             end(over, self.shutdown_timeout());
         }
@@ -350,16 +472,6 @@ fn end(sessions: Vec<Arc<LegacySession>>, timeout: Duration) -> JoinHandle<()> {
 /// Ends shared connections, on a thread for blocking work.
 fn end_shared(shared: Vec<Arc<SharedServer>>, timeout: Duration) -> JoinHandle<()> {
     tokio::task::spawn_blocking(move || shared.iter().for_each(|shared| shared.stop(timeout)))
-}
-
-/// The response that begins a session, unless it failed.
-fn with_session(session: &LegacySession, mut response: Response) -> Response {
-    if !session.is_abandoned()
-        && let Ok(id) = HeaderValue::from_str(session.id())
-    {
-        response.headers_mut().insert(SESSION_ID, id);
-    }
-    response
 }
 
 fn too_many() -> Refusal {

@@ -174,6 +174,16 @@ impl LegacySession {
         &self.tenant
     }
 
+    /// The request of the client that began the session.
+    pub(super) fn handshake(&self) -> Option<Bytes> {
+        Some(self.session.handshake()?.0)
+    }
+
+    /// Whether the server has answered the handshake.
+    pub(super) fn is_initialized(&self) -> bool {
+        self.is_initialized.load(Ordering::Relaxed)
+    }
+
     pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
         *this.used.lock() = Instant::now();
         let is_batch = message.kind() == Kind::Batch;

@@ -14,6 +14,7 @@ mod bridge;
 mod download;
 mod filter;
 mod forwarding;
+mod kept;
 mod legacy;
 mod modern;
 mod proxy;
@@ -25,6 +26,7 @@ mod upstream;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -187,12 +189,14 @@ impl Server {
         });
         let certificate = certificate.map(|certificate| tokio::spawn(certificate.watch()));
         let connections = Connections::new(&face.rules.config.gateway, face.connections, tls);
-        let serving = Arc::clone(&face);
+        let timeout = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
+        let is_left = Arc::new(AtomicBool::new(false));
+        let (serving, leaving) = (Arc::clone(&face), Arc::clone(&is_left));
         let answer = move |caller, request| {
-            let face = Arc::clone(&serving);
+            let (face, leaving) = (Arc::clone(&serving), Arc::clone(&leaving));
             async move {
                 let mut response = face.answer(caller, request).await;
-                if face.rules.is_draining() {
+                if leaving.load(Ordering::Relaxed) {
                     // A connection that stays would be closed while its client sends the next request.
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -202,7 +206,11 @@ impl Server {
         let drained = async {
             stop.await;
             face.rules.drain();
-            tokio::time::sleep(Duration::from_millis(face.rules.config.gateway.drain_ms)).await;
+            let drain = tokio::time::sleep(Duration::from_millis(face.rules.config.gateway.drain_ms));
+            // Clients find their sessions where they connect next.
+            let _ = tokio::time::timeout(timeout, face.server.bridge().hand_over()).await;
+            is_left.store(true, Ordering::Relaxed);
+            drain.await;
         };
         connections.serve(listener, answer, drained).await;
         // Open streams and calls that wait for jobs would hold up the shutdown.
@@ -211,7 +219,6 @@ impl Server {
         if let Backend::Http(proxy) = &face.server {
             proxy.end_streams();
         }
-        let timeout = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
         let _ = tokio::time::timeout(timeout, connections.finish()).await;
         watch.abort();
         certificate.inspect(|watch| watch.abort());

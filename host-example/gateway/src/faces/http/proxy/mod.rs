@@ -190,6 +190,9 @@ impl Proxy {
         }
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
         let address = (!is_first).then_some(*address);
+        if !modern {
+            self.adopt(holder, &parts.headers).await;
+        }
         let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
         let mut headers = self.request_headers(&parts.headers);
         if modern && session.rules.gives_outputs() && is_of_outputs_revision(&message) {
@@ -263,16 +266,38 @@ impl Proxy {
         if let Some(holder) = first
             && let Some(id) = guard::text(response.headers(), &SESSION_ID)
         {
-            self.sessions.remember(id, holder, &session);
+            self.begun(id, holder, &session).await;
         }
         let answered = self.respond(session, request_info, response).await;
         pending.ids.clear();
         answered
     }
 
+    /// Remembers a session that the server has opened, here and for other replicas.
+    async fn begun(&self, id: &str, holder: &Holder, session: &Arc<Session>) {
+        let (is_known, evicted) = self.sessions.remember(id, holder, session);
+        self.bridge.kept().forget(evicted).await;
+        if let Some((handshake, _)) = session.handshake().filter(|_| is_known) {
+            self.bridge.kept().keep(&holder.tenant, id, handshake).await;
+        }
+    }
+
+    /// Learns of a session that the server has opened for another replica, whose client introduced itself there.
+    async fn adopt(&self, holder: &Holder, headers: &HeaderMap) {
+        let id = guard::text(headers, &SESSION_ID).filter(|id| self.sessions.find(id, &holder.tenant).is_none());
+        let Some(id) = id else { return };
+        let Some(handshake) = self.bridge.kept().of_another(&holder.tenant, id).await else { return };
+        let owner = SessionOwner { tenant: holder.tenant.clone(), session: Some(id.to_owned()), local: false };
+        let session = Arc::new(Session::new(&self.rules, owner));
+        session.resume(&handshake);
+        let (_, evicted) = self.sessions.remember(id, holder, &session);
+        self.bridge.kept().forget(evicted).await;
+    }
+
     /// Forwards a request of the other [`METHODS`], such as GET and DELETE of older revisions.
     async fn other(&self, head: &RequestHead) -> Result<Response, Refusal> {
         let RequestHead { holder, address, parts } = head;
+        self.adopt(holder, &parts.headers).await;
         let session = self.session(&holder.tenant, &parts.headers, false, Some(*address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
         let request = request.headers(self.with_configured_headers(self.request_headers(&parts.headers)));
@@ -287,6 +312,7 @@ impl Proxy {
             && let Some(id) = guard::text(&parts.headers, &SESSION_ID)
         {
             self.sessions.forget(id);
+            self.bridge.kept().forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
         }
         self.respond(session, RequestInfo::default(), response).await
     }

@@ -41,23 +41,27 @@ impl Sessions {
         known.by_id.get(id).map(|known| &known.session).filter(|session| session.tenant() == tenant).cloned()
     }
 
-    pub(super) fn remember(&self, id: &str, holder: &Holder, session: &Arc<Session>) {
-        let mut known = self.known.lock();
+    /// Returns whether it knows the session now, and the tenant and id of those that it evicted.
+    pub(super) fn remember(&self, id: &str, holder: &Holder, session: &Arc<Session>) -> (bool, Vec<(String, String)>) {
+        let (mut known, mut evicted) = (self.known.lock(), Vec::new());
         if known.by_id.get(id).is_some_and(|known| known.session.tenant() != session.tenant()) {
             tracing::warn!("the server assigned the session id of one tenant to another, which cannot use it");
-            return;
+            return (false, evicted);
         }
         known.forget(id);
         let permit = loop {
             match self.pool.take(holder, 1) {
                 Some(permit) => break permit,
-                None if known.evict_one(holder) => {}
-                None => return,
+                None => match known.evict_one(holder) {
+                    Some(one) => evicted.push(one),
+                    None => return (false, evicted),
+                },
             }
         };
         let entry = KnownSession { session: Arc::clone(session), permit, _open: self.metrics.session() };
         known.by_id.insert(id.to_owned(), entry);
         known.order.push_back(id.to_owned());
+        (true, evicted)
     }
 
     pub(super) fn forget(&self, id: &str) {
@@ -72,12 +76,12 @@ impl Known {
         }
     }
 
-    /// Evicts the oldest session of the holder, or the oldest of all if the holder has none. Returns whether there was
-    /// one.
-    fn evict_one(&mut self, holder: &Holder) -> bool {
+    /// Evicts the oldest session of the holder, or the oldest of all if the holder has none. Returns its tenant and id.
+    fn evict_one(&mut self, holder: &Holder) -> Option<(String, String)> {
         let is_own = |id: &&String| self.by_id.get(*id).is_some_and(|known| known.permit.holder() == holder);
-        let Some(oldest) = self.order.iter().find(is_own).or(self.order.front()).cloned() else { return false };
+        let oldest = self.order.iter().find(is_own).or(self.order.front()).cloned()?;
+        let tenant = self.by_id.get(&oldest).map(|known| known.session.tenant().to_owned());
         self.forget(&oldest);
-        true
+        Some((tenant?, oldest))
     }
 }

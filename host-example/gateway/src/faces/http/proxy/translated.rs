@@ -27,8 +27,7 @@ impl Proxy {
         message: Option<&Message>,
     ) -> Result<Option<Response>, Refusal> {
         let is_of_server = |id: &str| self.sessions.find(id, &head.holder.tenant).is_some();
-        if let Some(session) = self.bridge.translated(head, is_of_server)? {
-            session.use_credentials(self.credentials(head));
+        if let Some(session) = self.bridge.translated(head, self.credentials(head), is_of_server).await? {
             let answered = self.bridge.answer(head, message.cloned()).await;
             return challenged(session.take_challenge(), answered).map(Some);
         }
