@@ -24,7 +24,7 @@ use crate::{target, workspace};
 /// A service that has buckets, with a server for it that runs here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// moto.
+    /// moto, or the server that `LRO_TEST_S3_PORT` names.
     S3,
     /// fake-gcs-server, behind what it lacks: `tests/tools/servers/google.py`.
     Google,
@@ -37,6 +37,10 @@ pub const SERVICES: [Service; 3] = [Service::S3, Service::Google, Service::Azure
 
 /// The bucket that each server has.
 pub const BUCKET: &str = "lro-tests";
+
+/// Names the port on this machine of another server of the S3 API than moto, such as MinIO or s3s-fs. It has the bucket
+/// [`BUCKET`], the access key `key` and the secret key `secret`.
+const S3_PORT: &str = "LRO_TEST_S3_PORT";
 
 /// The key of azurite that everybody knows.
 const AZURE_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -103,6 +107,11 @@ impl Service {
     /// The port of its server.
     pub fn port(self) -> u16 {
         static SERVERS: [OnceLock<Server>; 3] = [const { OnceLock::new() }; 3];
+        if self == Self::S3
+            && let Ok(port) = std::env::var(S3_PORT)
+        {
+            return port.parse().unwrap_or_else(|_| panic!("{S3_PORT}={port} is not a port"));
+        }
         SERVERS[self as usize].get_or_init(|| self.start()).port
     }
 
@@ -136,7 +145,8 @@ impl Service {
     /// The address of a new, empty prefix of its bucket.
     pub fn new_bucket(self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        format!("{}://{BUCKET}/{}/offloads", self.scheme(), COUNT.fetch_add(1, Ordering::Relaxed))
+        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        format!("{}://{BUCKET}/{process}-{number}/offloads", self.scheme())
     }
 
     /// The service of an address.
