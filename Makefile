@@ -154,6 +154,10 @@ bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 stages: ready ## Measure where the time of a result goes, and write the table and the plot of it
 	@LRO_WRITE_STAGES=1 $(CARGO) bench --locked $(TESTED) --bench gateway -- --stages
 
+.PHONY: soak
+soak: ready ## Call the gateway at a fixed rate: LRO_SOAK_SECONDS=60 LRO_SOAK_RATE=10000 LRO_SOAK_SESSIONS=1000
+	@$(CARGO) bench --locked $(TESTED) --bench gateway -- --soak
+
 .PHONY: bench-compare
 bench-compare: ## Compare what `make bench` has measured with BASE, an earlier target/bench.json; fails where it is worse
 	@python3 tests/tools/bench.py $(or $(BASE),$(error make bench-compare BASE=FILE)) $(TARGET)/bench.json

@@ -18,6 +18,7 @@ mod peers;
 #[expect(dead_code, reason = "jobs in turn are not all it measures")]
 #[path = "../shared/mod.rs"]
 mod shared;
+mod soak;
 mod stages;
 mod upstream;
 
@@ -67,6 +68,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == stages::ARGUMENT) {
         return stages::measure();
+    }
+    if std::env::args().any(|argument| argument == soak::ARGUMENT) {
+        return soak::measure();
     }
     println!("\none call through a gateway before a server that replays bytes; medians, and peak anonymous memory");
     let mut peers = vec![Peer::Direct];
