@@ -18,6 +18,9 @@ const INLINE_TIME_MAX: Duration = Duration::from_millis(1);
 /// thread.
 const COOLDOWN_FACTOR: u32 = 100;
 
+/// How long a thread without a task waits for one before it ends. To start a thread takes longer than most tasks.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+
 /// Maximum number of threads of one tenant that wait for servers to read.
 const SENDING_THREADS_MAX: usize = 64;
 
@@ -38,8 +41,8 @@ pub(crate) enum QueueError {
 /// A task. It gets `Err` when it is refused instead of run.
 type Task = Box<dyn FnOnce(Result<(), QueueError>) + Send>;
 
-/// A thread pool of one tenant with its own queue, so that a tenant cannot hold up others. Idle threads end. Clones
-/// share the pool.
+/// A thread pool of one tenant with its own queue, so that a tenant cannot hold up others. Threads end when they have been
+/// idle for [`IDLE_TIME`]. Clones share the pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
     shared: Arc<Queue>,
@@ -52,6 +55,8 @@ pub(crate) struct Workers {
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<QueueState>,
+    /// Notified when an idle thread is to take a task.
+    ready: Condvar,
     /// Notified when a task or a thread is done.
     progress: Condvar,
 }
@@ -60,14 +65,17 @@ struct Queue {
 struct QueueState {
     waiting: VecDeque<Task>,
     threads: usize,
+    /// Of these, the ones without a task.
+    idle: usize,
     /// When jobs may run on shared threads again.
     cooldown_until: Option<Instant>,
 }
 
 impl std::fmt::Debug for QueueState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waiting = self.waiting.len();
-        formatter.debug_struct("QueueState").field("waiting", &waiting).field("threads", &self.threads).finish()
+        let Self { waiting, threads, idle, .. } = self;
+        let mut state = formatter.debug_struct("QueueState");
+        state.field("waiting", &waiting.len()).field("threads", threads).field("idle", idle).finish()
     }
 }
 
@@ -111,13 +119,17 @@ impl Workers {
     /// Queues a task. A refused task is called at once, on the current thread.
     pub(crate) fn run(&self, task: impl FnOnce(Result<(), QueueError>) + Send + 'static) {
         let mut state = self.shared.state.lock();
-        let has_thread = state.threads < self.threads_max;
-        let is_full = !has_thread && state.waiting.len() >= self.waiting_max;
+        let has_idle = state.idle > state.waiting.len();
+        let has_thread = !has_idle && state.threads < self.threads_max;
+        let is_full = !has_idle && !has_thread && state.waiting.len() >= self.waiting_max;
         if let Some(limit) = self.limit.filter(|_| is_full) {
             drop(state);
             return task(Err(QueueError::Full { waiting: self.waiting_max, limit }));
         }
         state.waiting.push_back(Box::new(task));
+        if has_idle {
+            self.shared.ready.notify_one();
+        }
         if !has_thread {
             return;
         }
@@ -160,7 +172,7 @@ impl Workers {
 
     /// Waits until all tasks are done. Blocks.
     pub(crate) fn finish(&self) {
-        let is_busy = |state: &mut QueueState| state.threads > 0;
+        let is_busy = |state: &mut QueueState| state.threads > state.idle || !state.waiting.is_empty();
         self.shared.progress.wait_while(&mut self.shared.state.lock(), is_busy);
     }
 
@@ -173,18 +185,27 @@ impl Workers {
 }
 
 impl Queue {
-    /// Runs tasks until the queue is empty.
+    /// Runs tasks until there has been none for a while.
     fn work(&self) {
-        loop {
-            let mut state = self.state.lock();
-            let task = state.waiting.pop_front();
-            state.threads -= usize::from(task.is_none());
-            drop(state);
+        while let Some(task) = self.next() {
             self.progress.notify_all();
-            let Some(task) = task else { return };
             // The panic is logged; the next task runs regardless.
             let _ = caught(|| task(Ok(())));
         }
+    }
+
+    /// The next task for a thread, which ends without one.
+    fn next(&self) -> Option<Task> {
+        let mut state = self.state.lock();
+        if state.waiting.is_empty() {
+            state.idle += 1;
+            self.progress.notify_all();
+            self.ready.wait_while_for(&mut state, |state| state.waiting.is_empty(), IDLE_TIME);
+            state.idle -= 1;
+        }
+        let task = state.waiting.pop_front();
+        state.threads -= usize::from(task.is_none());
+        task
     }
 }
 
