@@ -65,15 +65,15 @@ pub enum ExtractError {
     /// Results could not be written.
     #[error("cannot write the results: {0}")]
     Write(#[from] std::io::Error),
-    /// The component for SQL could not be loaded.
-    #[error("SQL cannot be answered, as its component was not loaded: {0}")]
+    /// The component that answers could not be loaded.
+    #[error("no question can be answered, as the component for it was not loaded: {0}")]
     Load(#[from] LoadError),
 }
 
 /// Answers questions about offloads. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Extractor {
-    prepared: PreparedExtraction,
+    prepared: Arc<BuiltIn<PreparedExtraction>>,
     /// Loaded at the first query in SQL.
     sql: Arc<BuiltIn<PreparedExtraction>>,
     limits: Limits,
@@ -86,10 +86,32 @@ impl Extractor {
     /// # Errors
     /// [`LoadError::Compile`] if the component does not compile here.
     pub fn new(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Result<Self, LoadError> {
+        let extractor = Self::unloaded(sandbox, cache, limits);
+        extractor.load()?;
+        Ok(extractor)
+    }
+
+    /// As [`Extractor::new`], without waiting: another thread loads the component, and the first question waits for that.
+    pub fn in_background(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
+        let extractor = Self::unloaded(sandbox, cache, limits);
+        let prepared = Arc::clone(&extractor.prepared);
+        // Without a thread, or after an error, the first question loads it.
+        let _ = thread::Builder::new().name("lro-load".into()).spawn(move || drop(prepared.get()));
+        extractor
+    }
+
+    fn unloaded(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
         let prepare = Sandbox::prepare_extraction;
-        let prepared = BuiltIn::new(sandbox, EXTRACT_COMPONENT, cache.clone(), prepare).get()?;
-        let sql = BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare);
-        Ok(Self { prepared, sql: Arc::new(sql), limits })
+        let prepared = Arc::new(BuiltIn::new(sandbox, EXTRACT_COMPONENT, cache.clone(), prepare));
+        Self { prepared, sql: Arc::new(BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare)), limits }
+    }
+
+    /// Waits until the component for all questions but SQL is loaded.
+    ///
+    /// # Errors
+    /// [`LoadError::Compile`] if the component does not compile here.
+    pub fn load(&self) -> Result<(), LoadError> {
+        self.prepared.get().map(drop)
     }
 
     /// Answers a question about a section; `section` may be `None` if there is only one. A search without a section is about
@@ -151,7 +173,8 @@ impl Extractor {
             Files::Here(directory) => {
                 let open = |file: &&FileRecord| offload.open_in(&directory, &file.name);
                 let readers = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-                self.call(&self.prepared, readers, vec![directory.into_file()?], &sources, &asked, asked_budget).await?
+                let prepared = self.prepared.get()?;
+                self.call(&prepared, readers, vec![directory.into_file()?], &sources, &asked, asked_budget).await?
             }
             Files::InBucket(copying) => self.call_while_copying(copying, &sources, &asked, asked_budget).await?,
         };
@@ -214,8 +237,9 @@ impl Extractor {
             first.wait_behind(0, 1);
         }
         let incoming = Incoming { ahead: None, arrivals };
-        let (prepared, limits) = (&self.prepared, &self.limits);
-        let answered = prepared.extract_async(limits, directories, incoming, sources, question, budget.into()).await;
+        let prepared = self.prepared.get()?;
+        let answered =
+            prepared.extract_async(&self.limits, directories, incoming, sources, question, budget.into()).await;
         // If the files did not come, or are others, that explains any other error.
         fetching.end()?.keep()?;
         answer_of(answered, question)

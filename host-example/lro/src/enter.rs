@@ -1,16 +1,22 @@
 //! `lro enter` (hidden): the launcher of an isolated server, which cannot see the gateway's files.
+//!
+//! It reads its arguments itself, as to make ready for those of all subcommands takes longer than the launch.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::Parser;
 use lro_transport::{ServerUser, enter};
 
 use crate::exit::Exit;
 
+const NAME: &str = "enter";
+
 /// Hide directories and files, and execute a command
-#[derive(Args)]
-pub(crate) struct Arguments {
+#[derive(Parser)]
+#[command(name = NAME)]
+struct Arguments {
     /// Directory or file to hide
     #[arg(long)]
     hide: Vec<PathBuf>,
@@ -22,7 +28,13 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Exit {
+/// Whether the command line asks for it.
+pub(crate) fn is_asked() -> bool {
+    env::args_os().nth(1).is_some_and(|first| first == NAME)
+}
+
+pub(crate) fn run() -> Exit {
+    let arguments = Arguments::parse_from(env::args_os().skip(1));
     let Err(error) = enter(&arguments.hide, arguments.user, &arguments.command) else { return Exit::Success };
     // The gateway includes it in its own error.
     eprintln!("{error}");

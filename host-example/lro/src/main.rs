@@ -126,14 +126,16 @@ enum Command {
     #[command(hide = true)]
     Compile(compile::Arguments),
     #[command(hide = true)]
-    Enter(enter::Arguments),
-    #[command(hide = true)]
     Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
     #[cfg(feature = "fail-points")]
     let _scenario = fail::FailScenario::setup();
+    // Each start of a server waits for it. It executes another program, which would inherit signal dispositions.
+    if enter::is_asked() {
+        return enter::run().into();
+    }
     if matches!(welcome::shown(), Ok(true)) {
         return ExitCode::SUCCESS;
     }
@@ -158,10 +160,6 @@ fn traced(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
 }
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
-    // It executes another program, which would inherit signal dispositions.
-    if let Command::Enter(arguments) = &arguments.command {
-        return Ok(enter::run(arguments));
-    }
     signals::survive_limit_of_file_size()?;
     // These use neither configuration nor environment.
     if let Command::Compile(arguments) = &arguments.command {
@@ -219,7 +217,6 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Compose(arguments) => compose::run(arguments, terminal),
         Command::Setup(arguments) => setup::run(arguments, terminal),
         Command::Hook(arguments) => Ok(hook::run(arguments, || Ok(config))),
-        Command::Enter(arguments) => Ok(enter::run(arguments)),
     }
 }
 

@@ -230,8 +230,8 @@ fn offloaded(config: &Config) -> anyhow::Result<String> {
 /// The component that answers questions.
 fn questions(config: &Config) -> Check {
     const CHECK: &str = "questions";
-    match parts::extractor(config) {
-        Ok(_) => Check::ok(CHECK, "the component that answers them is loaded"),
+    match parts::extractor(config).and_then(|extractor| Ok(extractor.load()?)) {
+        Ok(()) => Check::ok(CHECK, "the component that answers them is loaded"),
         Err(error) => Check::fails(CHECK, &error.into(), "offloads cannot be read back: this is a fault of this build"),
     }
 }

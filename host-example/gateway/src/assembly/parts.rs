@@ -94,12 +94,12 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
     })
 }
 
-/// Loads the built-in component that answers questions; that for SQL is loaded at the first query.
+/// The component that answers questions, which another thread loads; that for SQL is loaded at the first query.
 ///
 /// # Errors
-/// [`GatewayError::Sandbox`] or [`GatewayError::Policy`] if the system cannot run it.
+/// [`GatewayError::Sandbox`] if the system cannot run compiled code.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
-    Ok(Extractor::new(&sandbox(false)?, compile_cache(), (&config.query).into())?)
+    Ok(Extractor::in_background(&sandbox(false)?, compile_cache(), (&config.query).into()))
 }
 
 /// The reader of documents, which is loaded at the first one.

@@ -230,7 +230,7 @@ impl<'a> Export<'a> {
         // Behind the last result that is wanted, the others are only counted.
         let bytes = if self.room > 0 { WHOLE.bytes } else { 0 };
         let budget = Budget { bytes, ..WHOLE }.into();
-        let Extractor { prepared, limits, .. } = self.extractor;
+        let (prepared, limits) = (self.extractor.prepared.get()?, &self.extractor.limits);
         let wall_time = limits.wall_time;
         let left = self.deadline.map_or(wall_time, |deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_zero() {
