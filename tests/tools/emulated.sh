@@ -76,7 +76,7 @@ SH
                 a_file_size_limit_is_no_failure_of_the_call)
         fi
         unfit="$unfit
-$(printf '%s: the emulator is too slow for its amount of data\n' real_data differential a_killed_writer_leaves_nothing_half_done \
+$(printf '%s: the emulator is too slow for its amount of data\n' real_data:: differential:: a_killed_writer_leaves_nothing_half_done \
                 a_giant_string_streams a_million_keys_are_records the_tasks_of_the_paper \
                 results_of_a_program_come_in_pages_of_any_file)"
         ;;
@@ -255,7 +255,7 @@ suites() {
     # shellcheck disable=SC2046 # a list of flags
     if env "CARGO_TARGET_$(echo "$platform" | tr 'a-z-' 'A-Z_')_RUNNER=timeout -s KILL 900 $tested" \
         sh "$(dirname "$0")/platform.sh" "$platform" test --no-fail-fast "$@" \
-        -- $(echo "$unfit" | awk -F : 'NF { print "--skip", $1 }') > "$work/suites" 2>&1; then
+        -- $(echo "$unfit" | awk -F ': ' 'NF { print "--skip", $1 }') > "$work/suites" 2>&1; then
         say suites "ran: $(grep -c '^test .* ok$' "$work/suites") tests of$(echo " $*" | sed 's/ -p / /g; s/ --[a-z]*//g')"
     else
         grep -E -A 12 '^---- |^error|panicked' "$work/suites" >&2 || tail -n 20 "$work/suites" >&2
