@@ -1,7 +1,7 @@
 """Checks of a program for macOS what the system checks before it starts it: apple.py PROGRAM MACOS_VERSION
 
-The program is one Mach-O file of 64 bits. It has to be signed, be it ad hoc, with the SHA-256 of each of its pages; run on the version of
-macOS and later ones; and load libraries of the system alone.
+The program is one Mach-O file of 64 bits. It has to run on the version of macOS and later ones, and load libraries of the system alone. For
+arm64 it has to be signed, be it ad hoc, with the SHA-256 of each of its pages; for x86-64 macOS starts what is not signed, too.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from pathlib import Path
 
 MAGIC = 0xFEEDFACF
 HEADER_BYTES = 32
+ARM64 = 0x0100000C
 
 # Load commands.
 LIBRARIES = (0xC, 0x80000018, 0x8000001F)
@@ -64,11 +65,12 @@ def main(path, version):
     if oldest != [int(version.split(".")[0]) << 16]:
         sys.exit(f"it is for macOS {[number >> 16 for number in oldest]} and later, not for {version}")
     signatures = [struct.unpack_from("<I", text, 8)[0] for command, text in found if command == SIGNATURE]
-    if len(signatures) != 1:
+    if not signatures and struct.unpack_from("<I", program, 4)[0] == ARM64:
         sys.exit("it is not signed: macOS ends it at once")
-    if wrong := unsigned_pages(program, signatures[0]):
+    if wrong := sum(unsigned_pages(program, start) for start in signatures):
         sys.exit(f"{wrong} pages have another digest than the signature says: macOS ends it at once")
-    print(f"{path}: for macOS {version} and later, signed, with {len(named)} libraries of the system", file=sys.stderr)
+    signed = "signed" if signatures else "not signed"
+    print(f"{path}: for macOS {version} and later, {signed}, with {len(named)} libraries of the system", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 #!/bin/sh
 # Builds the command for another platform, with its components compiled ahead of time, and prints the path of the program:
 #     platform.sh TARGET                          such as x86_64-unknown-linux-musl
-# or has cargo do something else with the same sources, compilers and linker, and prints nothing:
-#     platform.sh TARGET COMMAND                  such as check or clippy
+# or has cargo do something else with the same sources, compilers and linker, and prints no path:
+#     platform.sh TARGET COMMAND [FLAG…]          such as check or clippy, of the command unless flags name packages
 #
 # Needs `make build`: the command of this machine compiles the components. For another processor, one with a compiler for it is built
-# first. zig links; it and cargo-zigbuild come from PyPI.
+# first. zig links; it and cargo-zigbuild come from PyPI. BESIDE has flags of cargo for what is built with the command, as their tests
+# share its dependencies then.
 set -eu
 
-[ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: platform.sh TARGET [COMMAND]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: platform.sh TARGET [COMMAND [FLAG…]]" >&2; exit 2; }
 platform=$1
+shift
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
 lro=$target/release/lro
@@ -28,10 +30,23 @@ for component in "$target"/wasm32-unknown-unknown/component/*.wasm; do
     name=$(basename "$component" .wasm | tr '[:lower:]' '[:upper:]')
     export "${name}_COMPONENT=$(cd "$(dirname "$component")" && pwd)/$(basename "$component")"
 done
-[ $# -eq 1 ] || exec cargo-zigbuild "$2" --locked --release --target "$platform" -p lro
+# zigbuild COMMAND [FLAG…]: always with the same settings, as cargo builds anew after a change of them. Debuggers may want symbols, but a
+# program that is installed does not need 16 MB of them.
+zigbuild() {
+    command=$1
+    shift
+    CARGO_PROFILE_RELEASE_STRIP=symbols cargo-zigbuild "$command" --locked --release --target "$platform" "$@"
+}
 
-# Always the same directory, as cargo builds anew after a change of its name.
+# Always the same directory, for the same reason.
 compiled=$target/compiled/$platform
+if [ $# -gt 0 ]; then
+    [ $# -gt 1 ] || set -- "$1" -p lro
+    [ ! -d "$compiled" ] || export LRO_COMPILED="$(cd "$compiled" && pwd)"
+    zigbuild "$@"
+    exit
+fi
+
 rm -rf "$compiled"
 case $platform in
     "$(uname -m)"-*) ;;
@@ -43,19 +58,15 @@ esac
 "$lro" generate compiled "$platform" "$compiled" >&2
 LRO_COMPILED=$(cd "$compiled" && pwd)
 export LRO_COMPILED
-# Debuggers may want symbols, but a program that is installed does not need 16 MB of them.
-export CARGO_PROFILE_RELEASE_STRIP=symbols
-build() {
-    cargo-zigbuild rustc --locked --release --target "$platform" -p lro --bin lro "$@" >&2
-}
 program=$target/$platform/release/lro
 case $platform in
     *-apple-darwin)
         # In the place of the frameworks of Apple, of which a linker needs only the names.
-        build -- -C "link-arg=-F$PWD/host-example/dist/apple"
+        zigbuild rustc -p lro --bin lro -- -C "link-arg=-F$PWD/host-example/dist/apple" >&2
         python3 tests/tools/apple.py "$program" "$MACOSX_DEPLOYMENT_TARGET"
         ;;
-    *) build ;;
+    # shellcheck disable=SC2086 # a list of flags
+    *) zigbuild build -p lro --bin lro ${BESIDE-} >&2 ;;
 esac
 [ -e "$program" ] || program=$program.exe
 echo "$program"

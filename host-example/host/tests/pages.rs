@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::HashSet;
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
@@ -430,15 +431,19 @@ fn processes_on_one_root_share_the_key() {
     });
     assert_eq!(keys.len(), 1);
     let path = root.join(".cursor-key");
+    #[cfg(unix)]
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     let names = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(names.filter(|name| name.to_string_lossy().starts_with(".cursor-key")).count(), 1);
     store.sweep(SystemTime::now() + Duration::from_secs(9999)).unwrap();
     assert_eq!(HashSet::from([store.cursor_key().unwrap()]), keys);
 
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(Pages::new(store.clone()).unwrap_err().to_string().contains("others have access"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    #[cfg(unix)]
+    {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(Pages::new(store.clone()).unwrap_err().to_string().contains("others have access"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
     fs::write(&path, "short").unwrap();
     assert!(Pages::new(store).unwrap_err().to_string().contains("32 bytes"));
 }

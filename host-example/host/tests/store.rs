@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
+#[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -88,6 +89,7 @@ fn id_of_age(seconds: u64, random: u128) -> Ulid {
     Ulid::from_parts(time.duration_since(UNIX_EPOCH).unwrap().as_millis(), random)
 }
 
+#[cfg(unix)]
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
@@ -110,6 +112,7 @@ fn child() {
     let Ok(task) = std::env::var(CHILD_TASK) else { return };
     let root = PathBuf::from(std::env::var(CHILD_ROOT).unwrap());
     match task.as_str() {
+        #[cfg(unix)]
         "umask" => {
             rustix::process::umask(rustix::fs::Mode::empty());
             let store = Store::open(config(&root)).unwrap();
@@ -166,7 +169,9 @@ fn publishes_a_private_directory_and_finds_it_again() {
     let (records, text) = (format!("{HEADER}{{\"n\":1}}\n{{\"n\":1.0}}\n"), "plain");
     fs::write(staged.join("items.jsonl"), &records).unwrap();
     fs::write(staged.join("text.txt"), text).unwrap();
-    assert_eq!((staging.id(), mode(&staged)), (id, 0o700));
+    assert_eq!(staging.id(), id);
+    #[cfg(unix)]
+    assert_eq!(mode(&staged), 0o700);
     assert!(matches!(store.find("team/a", id), Err(StoreError::NotFound { .. })));
 
     let files = vec![file("items.jsonl", &records, HEADER.len()), file("text.txt", text, 0)];
@@ -191,6 +196,7 @@ fn publishes_a_private_directory_and_finds_it_again() {
     assert!(matches!(store.find("team/b", id), Err(StoreError::NotFound { .. })), "another tenant");
 }
 
+#[cfg(unix)]
 #[test]
 fn modes_are_private_whatever_the_umask() {
     let directory = directory();
@@ -208,6 +214,8 @@ fn modes_are_private_whatever_the_umask() {
     }
 }
 
+// Windows has none of the commands.
+#[cfg(unix)]
 #[test]
 fn the_digest_of_records_is_the_one_that_sha256sum_gives() {
     let (_directory, store) = open();
@@ -249,7 +257,6 @@ fn refuses_what_the_record_does_not_say() {
     let write = |name: &'static str| move |path: &Path| fs::write(path.join(name), "four").unwrap();
     let listed = |name: &str| vec![file(name, "four", 0)];
     refused("not listed", vec![], write("a"));
-    refused("not listed", vec![], write("\u{1b}[2J\n"));
     refused("not listed", vec![], write(MANIFEST_NAME));
     refused("not listed", vec![], |path| fs::create_dir_all(path.join("d/e/f")).unwrap());
     refused("listed and absent", listed("a"), |_| ());
@@ -258,16 +265,11 @@ fn refuses_what_the_record_does_not_say() {
     refused("no header line", vec![file("a", "four", 1)], write("a"));
     let two = FileRecord { records: 2, ..file("a", "head\n1\n2\n3", 5) };
     refused("number of records", vec![two], |path| fs::write(path.join("a"), "head\n1\n2\n3").unwrap());
-    refused("symbolic link", listed("a"), |path| symlink("/etc/passwd", path.join("a")).unwrap());
     refused("not a regular file", listed("a"), |path| fs::create_dir(path.join("a")).unwrap());
     refused("another name", listed("a"), |path| {
         fs::write(path.parent().unwrap().join("victim"), "four").unwrap();
         fs::hard_link(path.parent().unwrap().join("victim"), path.join("a")).unwrap();
         fs::rename(path.parent().unwrap().join("victim"), path.parent().unwrap().join("../victim")).unwrap();
-    });
-    refused("not a regular file", listed("a"), |path| {
-        let made = Command::new("mkfifo").arg(path.join("a")).status().unwrap();
-        assert!(made.success() && fs::metadata(path.join("a")).unwrap().file_type().is_fifo());
     });
     for name in ["", ".a", "..", "a/b", "../a", "a b", "ä", MANIFEST_NAME, "x".repeat(129).as_str()] {
         refused("name is not allowed", listed(name), |_| ());
@@ -279,6 +281,19 @@ fn refuses_what_the_record_does_not_say() {
     staging.publish(record(listed(&"x".repeat(128)))).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn refuses_what_only_unix_has() {
+    let listed = || vec![file("a", "four", 0)];
+    refused("not listed", vec![], |path| fs::write(path.join("\u{1b}[2J\n"), "four").unwrap());
+    refused("symbolic link", listed(), |path| symlink("/etc/passwd", path.join("a")).unwrap());
+    refused("not a regular file", listed(), |path| {
+        let made = Command::new("mkfifo").arg(path.join("a")).status().unwrap();
+        assert!(made.success() && fs::metadata(path.join("a")).unwrap().file_type().is_fifo());
+    });
+}
+
+#[cfg(unix)]
 #[test]
 fn removing_never_follows_a_planted_link() {
     let (directory, store) = open();
@@ -301,15 +316,22 @@ fn sweeps_what_has_expired_and_nothing_else() {
     let (old, young) = (id_of_age(3601, 1), id_of_age(3590, 2));
     let expired = publish(&store, "team", old, "old").unwrap();
     publish(&store, "team", young, "young").unwrap();
-    let mut reader = File::open(expired.path().join("a.txt")).unwrap();
+    // On Windows, an open file is in the way of its removal.
+    #[cfg(unix)]
+    let reader = File::open(expired.path().join("a.txt")).unwrap();
     let team = directory.path().join("root/team");
     let foreign = ["notes.txt", "01ARZ3NDEKTSV4RRFFQ69G5FA", "01arz3ndektsv4rrffq69g5fav", ".staging-x"];
     for name in foreign {
         fs::create_dir(team.join(name)).unwrap();
         fs::write(team.join(name).join("content"), "foreign").unwrap();
     }
-    let link = id_of_age(9999, 3).to_string();
-    symlink(directory.path(), team.join(&link)).unwrap();
+    let mut left: HashSet<String> = foreign.map(str::to_owned).into_iter().chain([young.to_string()]).collect();
+    #[cfg(unix)]
+    {
+        let link = id_of_age(9999, 3).to_string();
+        symlink(directory.path(), team.join(&link)).unwrap();
+        left.insert(link);
+    }
     fs::write(directory.path().join("root/file"), "foreign").unwrap();
     fs::create_dir(team.join(format!(".removing-{}", id_of_age(1, 4)))).unwrap();
 
@@ -320,12 +342,10 @@ fn sweeps_what_has_expired_and_nothing_else() {
     // The orphan, an empty directory, did not count as held.
     assert_eq!(store.usage().bytes, held.bytes - (sweep.bytes - 4096));
     store.find("team", young).unwrap().open("a.txt").unwrap().verify().unwrap();
-    let left = foreign.map(str::to_owned).into_iter().chain([link, young.to_string()]).collect();
     assert_eq!(names(&team), left);
     assert!(matches!(store.find("team", old), Err(StoreError::Expired { .. })), "after the removal too");
-    let mut content = String::new();
-    reader.read_to_string(&mut content).unwrap();
-    assert_eq!(content, "old", "a reader keeps what it has open");
+    #[cfg(unix)]
+    assert_eq!(std::io::read_to_string(reader).unwrap(), "old", "a reader keeps what it has open");
 
     assert_eq!(store.sweep(SystemTime::now() + Duration::from_secs(7200)).unwrap().expired, 1);
     assert_eq!(store.usage(), Default::default());
@@ -454,6 +474,7 @@ fn quotas_see_what_another_process_added() {
 }
 
 /// Bytes of the blocks, and the number, of everything in a directory.
+#[cfg(unix)]
 fn on_disk(path: &Path) -> (u64, u64) {
     let (mut blocks, mut entries) = (0, 0);
     for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
@@ -466,6 +487,7 @@ fn on_disk(path: &Path) -> (u64, u64) {
 }
 
 // Many small files use up blocks and inodes before they use up bytes.
+#[cfg(unix)]
 #[test]
 fn quotas_hold_on_the_disk() {
     const QUOTA: u64 = 2 << 20;
@@ -563,6 +585,7 @@ fn a_reader_never_sees_a_part() {
     assert_eq!(seen, 300, "in {polls} polls");
 }
 
+#[cfg(unix)]
 #[test]
 fn publishing_is_in_the_durable_order() {
     let directory = directory();
@@ -595,6 +618,7 @@ fn publishing_is_in_the_durable_order() {
     assert!(renamed < place("fsync(", "/team>"), "{log}");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_full_disk_is_no_space_and_leaves_nothing() {
     let directory = directory();
@@ -612,6 +636,7 @@ fn a_full_disk_is_no_space_and_leaves_nothing() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn refuses_an_unsafe_root() {
     let directory = directory();
