@@ -81,7 +81,7 @@ fn main() {
             Some(reason) => println!("  skipped: {peer}: {reason}"),
         }
     }
-    for records in sizes(&[SMALL_RECORDS, 1_000, 10_000, 100_000, 1_000_000]) {
+    for records in sizes(&[SMALL_RECORDS, 2_000, 10_000, 100_000, 1_000_000]) {
         for structured in [false, true] {
             measure(&peers, records, structured);
         }
