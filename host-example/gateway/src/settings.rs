@@ -112,7 +112,7 @@ pub struct Config {
     /// Directory with the keys that offloads in the bucket are encrypted with, by tenant. Default: none.
     #[serde(deserialize_with = "some_path")]
     pub store_keys: Option<PathBuf>,
-    /// Seconds after which the jobs of a gateway that has ended are lost, with a bucket. Default: 30.
+    /// Seconds after which the jobs of a gateway that has ended are lost, and its sessions free, with a bucket. Default: 30.
     pub store_lease_seconds: NonZeroU64,
     /// Age in seconds at which an offload expires, at least 1. Default: 3600.
     pub ttl_seconds: NonZeroU64,

@@ -108,7 +108,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("store-retry-ms", ValueForm::Integer, "milliseconds from the first attempt of a request to the bucket on, after which it is not repeated any more; 0: it is not repeated"),
     variable("store-left-seconds", ValueForm::Integer, "seconds after which objects without a manifest, which a process that ended left in the bucket, are removed; publishing that takes half of it fails"),
     variable("store-keys", ValueForm::Text, "directory with the keys that offloads in the bucket are encrypted with: for each tenant a file `TENANT.key` with a line of 64 hexadecimal digits for each key, the first of which encrypts; none: they are not"),
-    variable("store-lease-seconds", ValueForm::Integer, "with a bucket: seconds after which the jobs of a gateway that has ended are lost; a gateway that runs jobs writes an object three times in these"),
+    variable("store-lease-seconds", ValueForm::Integer, "with a bucket: seconds after which the jobs of a gateway that has ended are lost, and its older sessions go on at another; a gateway that has either writes an object three times in these"),
     variable("ttl-seconds", ValueForm::Integer, "age in seconds at which an offload expires"),
     variable("fsync", ValueForm::Text, "when an offload is synchronized to the disk: `before` it is published, so that a power failure loses nothing that was answered; `after`: at once, behind the answer; `never`: when the system does it"),
     variable("quota-file", ValueForm::Bytes, "most bytes of one file"),

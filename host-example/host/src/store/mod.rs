@@ -155,8 +155,8 @@ pub struct BucketConfig {
     /// lines are keys of 64 hexadecimal digits. The first encrypts, and each decrypts. It is read at each use. With it, a tenant
     /// without a key can neither publish nor read, and what is not encrypted is refused. `None`: nothing is encrypted here.
     pub keys: Option<PathBuf>,
-    /// Time for which the lease of a store that runs jobs holds, in whole seconds: it is renewed three times in it. The jobs of a
-    /// store that has ended are lost from then on. Clocks are compared with that of the bucket.
+    /// Time for which the lease of a store that runs jobs or holds sessions holds, in whole seconds: it is renewed three times in it.
+    /// The jobs of a store that has ended are lost from then on, and its sessions free. Clocks are compared with that of the bucket.
     pub lease_time: Duration,
     /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
