@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use lro_host::store::{JobState, Store, StoreError, Ulid};
-use lro_tests::bucket::{Fate, Proxy, Seen, keys};
+use lro_tests::bucket::{Fate, Proxy, Seen, keys_with};
 use lro_tests::wait_until;
 
 use crate::support::{KINDS, Place, TEAM, id, in_each_bucket};
@@ -43,11 +43,6 @@ fn keeps_running_while_renewed(proxy: &Proxy, times: usize, state: impl Fn() -> 
         renewals += proxy.seen().iter().filter(|seen| is_renewal(seen)).count();
         renewals >= times
     });
-}
-
-/// Keys of leases, or of records of jobs.
-fn keys_of(place: &Place, part: &str) -> Vec<String> {
-    keys(&place.url).into_iter().filter(|key| key.contains(part)).collect()
 }
 
 #[test]
@@ -123,18 +118,18 @@ fn a_job_whose_store_is_gone_is_lost_for_all_others() {
         assert_eq!((state(&two, ended), state(&three, ended)), (Some(JobState::Ended), Some(JobState::Ended)));
         // From the sweep on, the record itself says so, and its time to live begins.
         two.sweep(SystemTime::now()).unwrap();
-        let records = keys_of(place, &lost.to_string());
+        let records = keys_with(&place.url, &lost.to_string());
         assert!(records.len() == 1 && records[0].ends_with("/lost"), "{records:?}");
         assert_eq!(three.job(TEAM, lost, 100).unwrap().bytes, b"begun");
         three.sweep(SystemTime::now() + Duration::from_secs(3700)).unwrap();
         assert_eq!(state(&two, lost), None);
-        assert_eq!(keys_of(place, ".leases/").len(), 1, "it is not old enough");
+        assert_eq!(keys_with(&place.url, ".leases/").len(), 1, "it is not old enough");
         let store = place.open_behind("four", place.port(), |bucket| {
             (bucket.lease_time, bucket.left_age) = (Duration::ZERO, Duration::ZERO);
         });
         wait_until("the lease is removed", || {
             store.sweep(SystemTime::now()).unwrap();
-            keys_of(place, ".leases/").is_empty()
+            keys_with(&place.url, ".leases/").is_empty()
         });
     });
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use lro_host::store::{SESSION_BYTES_MAX, Store};
-use lro_tests::bucket::{Fate, keys};
+use lro_tests::bucket::{Fate, keys_with};
 use lro_tests::wait_until;
 
 use crate::support::{Kind, Place, TEAM, in_each_bucket};
@@ -63,7 +63,7 @@ fn what_is_kept_of_a_session_is_bounded_and_expires() {
         assert_eq!(two.find_session(TEAM, "large").unwrap(), found(&largest));
         one.keep_session(TEAM, "larger", &[largest, b"x".to_vec()].concat(), true).unwrap();
         assert_eq!(two.find_session(TEAM, "larger").unwrap(), None);
-        let sessions = || keys(&place.url).iter().filter(|key| key.contains("/.sessions/")).count();
+        let sessions = || keys_with(&place.url, "/.sessions/").len();
         two.sweep(SystemTime::now()).unwrap();
         assert_eq!(sessions(), 1);
         two.sweep(SystemTime::now() + Duration::from_secs(25 * 3600)).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{env, thread};
 
-use lro_tests::bucket::{Fate, SERVICES, Service, keys};
+use lro_tests::bucket::{Fate, SERVICES, Service, keys, keys_with};
 use lro_tests::wait_until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -271,7 +271,7 @@ fn a_session_is_unknown_at_another_replica_and_begins_anew() {
     let start = || Replica::start(&script, "", &[]);
     let (one, two) = (start(), start());
     let session = Session::begin(&one.url());
-    let elsewhere = Session { url: two.url(), ..session.clone() };
+    let elsewhere = at(&session, &two);
     let reply = elsewhere.open(&tool_call(1, "slow", json!({"number": 1}))).finish();
     // From this status on, a client has to begin a session, as the protocol says.
     assert_eq!(reply.status, 404, "{}", reply.text());
@@ -336,7 +336,7 @@ fn a_session_goes_on_at_another_replica_once_its_own_is_gone() {
     // What nobody began is asked for in vain.
     let unknown = Session { id: "0123456789abcdef0123456789abcdef".to_owned(), ..at_three };
     assert_eq!((status(&unknown), unknown.request("GET").status, unknown.request("DELETE").status), (404, 404, 404));
-    assert_eq!(keys(&url).iter().filter(|key| key.contains("/.sessions/")).count(), 0);
+    assert_eq!(keys_with(&url, "/.sessions/"), Vec::<String>::new());
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn a_session_of_a_server_over_http_goes_on_at_every_replica_for_its_tenant() {
     let of_another = Session { token: "Bearer bob-secret".to_owned(), ..at(&session, &two) };
     assert_eq!(of_another.open(&tool_call(4, "large", json!({}))).finish().status, 404);
     assert_eq!(at(&session, &two).request("DELETE").status, 204);
-    assert_eq!(keys(&url).iter().filter(|key| key.contains("/.sessions/")).count(), 0);
+    assert_eq!(keys_with(&url, "/.sessions/"), Vec::<String>::new());
 }
 
 #[test]

@@ -227,6 +227,11 @@ pub fn keys(url: &str) -> Vec<String> {
     keys
 }
 
+/// The keys in a bucket that have this part.
+pub fn keys_with(url: &str, part: &str) -> Vec<String> {
+    keys(url).into_iter().filter(|key| key.contains(part)).collect()
+}
+
 /// The content of an object below the prefix of a bucket.
 pub fn get(url: &str, key: &str) -> Vec<u8> {
     request(url, async |store, prefix| store.get(&below(prefix, key)).await?.bytes().await).into()

@@ -65,9 +65,11 @@ def main(path, version):
     if oldest != [int(version.split(".")[0]) << 16]:
         sys.exit(f"it is for macOS {[number >> 16 for number in oldest]} and later, not for {version}")
     signatures = [struct.unpack_from("<I", text, 8)[0] for command, text in found if command == SIGNATURE]
+    if len(signatures) > 1:
+        sys.exit(f"it has {len(signatures)} signatures: macOS reads one")
     if not signatures and struct.unpack_from("<I", program, 4)[0] == ARM64:
         sys.exit("it is not signed: macOS ends it at once")
-    if wrong := sum(unsigned_pages(program, start) for start in signatures):
+    if signatures and (wrong := unsigned_pages(program, signatures[0])):
         sys.exit(f"{wrong} pages have another digest than the signature says: macOS ends it at once")
     signed = "signed" if signatures else "not signed"
     print(f"{path}: for macOS {version} and later, {signed}, with {len(named)} libraries of the system", file=sys.stderr)

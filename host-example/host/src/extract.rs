@@ -66,7 +66,7 @@ pub enum ExtractError {
     #[error("cannot write the results: {0}")]
     Write(#[from] std::io::Error),
     /// The component that answers could not be loaded.
-    #[error("no question can be answered, as the component for it was not loaded: {0}")]
+    #[error("the question cannot be answered, as the component for it was not loaded: {0}")]
     Load(#[from] LoadError),
 }
 

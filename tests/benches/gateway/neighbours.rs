@@ -1,15 +1,12 @@
 //! Measures what endless policies of one tenant cost another tenant over HTTP.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lro_tests::component;
 
 use crate::client::Client;
-use crate::peers::{Process, free_port, lro, wait_for};
+use crate::peers::listening;
 use crate::shared::{measured, millis};
 use crate::{SMALL_CALLS, SMALL_RECORDS, upstream};
 
@@ -34,24 +31,13 @@ pub(crate) fn measure() {
     for loops in LOOPS {
         let server = std::env::current_exe().unwrap();
         let command = ["--", server.to_str().unwrap(), upstream::ARGUMENT];
-        let (address, _gateway) = gateway(directory.path(), &command);
+        let (address, _gateway) = listening(directory.path(), &command);
         report("before a command", loops, &address);
+        // The one before a command is the HTTP server of the other, where all tenants are one.
         let url = format!("http://{address}/mcp");
-        let (address, _proxy) = gateway(directory.path(), &["--upstream", &url]);
+        let (address, _proxy) = listening(directory.path(), &["--upstream", &url]);
         report("before HTTP", loops, &address);
     }
-}
-
-/// A gateway that listens. The one before a command is the HTTP server of the other, where all tenants are one.
-fn gateway(directory: &Path, arguments: &[&str]) -> (String, Process) {
-    let address = format!("127.0.0.1:{}", free_port());
-    let log = fs::File::create(directory.join("gateway.log")).unwrap();
-    let mut command = Command::new(lro());
-    command.args(["gateway", "--listen", &address]).args(arguments).env("MCP_LRO_DIR", directory.join("store"));
-    command.env("MCP_LRO_CONFIG", directory.join("lro.toml")).process_group(0).stdin(Stdio::null()).stderr(log);
-    let process = Process(command.spawn().unwrap());
-    wait_for(&address);
-    (address, process)
 }
 
 fn report(what: &str, loops: usize, address: &str) {

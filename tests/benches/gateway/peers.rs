@@ -139,6 +139,18 @@ pub(crate) fn wait_for(address: &str) {
     }
 }
 
+/// Our gateway, which listens: its address and process. Its configuration, log and store are in a directory.
+pub(crate) fn listening(directory: &Path, arguments: &[&str]) -> (String, Process) {
+    let address = format!("127.0.0.1:{}", free_port());
+    let log = std::fs::File::create(directory.join("gateway.log")).unwrap();
+    let mut command = Command::new(lro());
+    command.args(["gateway", "--listen", &address]).args(arguments).env("MCP_LRO_DIR", directory.join("store"));
+    command.env("MCP_LRO_CONFIG", directory.join("lro.toml")).process_group(0).stdin(Stdio::null()).stderr(log);
+    let process = Process(command.spawn().unwrap());
+    wait_for(&address);
+    (address, process)
+}
+
 fn mcp_proxy_config(directory: &Path, server: &Path, port: u16) -> PathBuf {
     let config = directory.join("mcp-proxy.toml");
     let up = format!("name = \"up\"\ntransport = \"stdio\"\ncommand = {server:?}\nargs = [{:?}]", upstream::ARGUMENT);

@@ -3,17 +3,14 @@
 //! A call that is sent late, as the one before it took long, counts from when it was due, so that a slow moment is seen by all
 //! calls that it delays.
 
-use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::peers::{Process, anonymous_kib, free_port, lro, wait_for};
+use crate::peers::{anonymous_kib, listening};
 use crate::shared::{measured, millis};
 use crate::{SMALL_RECORDS, asked, upstream};
 
@@ -56,7 +53,12 @@ pub(crate) fn measure() {
         "\n{sessions} sessions over HTTP before a command each, {rate} calls a second, {seconds} s; times from when a call was due"
     );
     let directory = tempfile::tempdir().unwrap();
-    let (address, gateway) = gateway(directory.path(), sessions);
+    // One address gets a part of what all have.
+    let [most, connections] = [4, 8].map(|times| times * sessions);
+    let toml = format!("gateway = {{ sessions = {most}, requests = {most}, connections = {connections} }}\n");
+    fs::write(directory.path().join("lro.toml"), toml).unwrap();
+    let server = std::env::current_exe().unwrap();
+    let (address, gateway) = listening(directory.path(), &["--", server.to_str().unwrap(), upstream::ARGUMENT]);
     let clients: Vec<Client> = (0..sessions).map(|_| Client::on_http(&address, "/mcp")).collect();
     let slices: [Mutex<Slice>; SLICES] = std::array::from_fn(|_| Mutex::default());
     let (start, length) = (Instant::now(), Duration::from_secs(seconds));
@@ -93,22 +95,6 @@ pub(crate) fn measure() {
         }
     });
     report(slices.map(|slice| slice.into_inner().unwrap()), length / SLICES as u32);
-}
-
-fn gateway(directory: &Path, sessions: u64) -> (String, Process) {
-    let address = format!("127.0.0.1:{}", free_port());
-    // One address gets a part of what all have.
-    let [most, connections] = [4, 8].map(|times| times * sessions);
-    let toml = format!("gateway = {{ sessions = {most}, requests = {most}, connections = {connections} }}\n");
-    fs::write(directory.join("lro.toml"), toml).unwrap();
-    let server = std::env::current_exe().unwrap();
-    let mut command = Command::new(lro());
-    command.args(["gateway", "--listen", &address, "--"]).arg(server).arg(upstream::ARGUMENT);
-    command.env("MCP_LRO_DIR", directory.join("store")).env("MCP_LRO_CONFIG", directory.join("lro.toml"));
-    command.process_group(0).stdin(Stdio::null()).stderr(File::create(directory.join("gateway.log")).unwrap());
-    let process = Process(command.spawn().unwrap());
-    wait_for(&address);
-    (address, process)
 }
 
 fn report(mut slices: [Slice; SLICES], length: Duration) {

@@ -50,7 +50,7 @@ pub(super) fn request(id: &Id, method: &str, params: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into()
 }
 
-pub(super) fn notification(method: &str, params: &str) -> Bytes {
+pub(crate) fn notification(method: &str, params: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
 }
 

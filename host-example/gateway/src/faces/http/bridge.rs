@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::body::to_bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use bytes::Bytes;
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Message, method};
 use lro_transport::{Permit, Pool};
@@ -26,7 +25,7 @@ use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
 use crate::settings::TranslateMode;
 use crate::tenants::rules::Rules;
-use crate::translate::{Translator, input_capabilities};
+use crate::translate::{Translator, input_capabilities, notification};
 use crate::upstream::Upstream;
 use crate::upstream::connection::Prepared;
 
@@ -35,9 +34,6 @@ const SESSION_ID_BYTES: usize = 16;
 
 /// Beginning of the ids of translated sessions, which tells them from those of an HTTP server.
 const TRANSLATED: &str = "lro-translated-";
-
-/// What completes a handshake.
-const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// Sessions, each with its connection, and the connections that clients without a session share.
 #[derive(Debug)]
@@ -264,7 +260,7 @@ impl Bridge {
             self.kept.forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
             return Err(guard::unknown_session());
         }
-        LegacySession::answer(&session, Message::read(Bytes::from_static(INITIALIZED.as_bytes()))).await?;
+        LegacySession::answer(&session, Message::read(notification(method::INITIALIZED, "{}"))).await?;
         Ok(session)
     }
 
@@ -287,7 +283,7 @@ impl Bridge {
         if session.is_abandoned() {
             return response;
         }
-        if let Some(handshake) = session.handshake().filter(|_| session.is_initialized()) {
+        if let Some(handshake) = session.handshake() {
             self.kept.keep(session.tenant(), session.id(), handshake).await;
         }
         if let Ok(id) = HeaderValue::from_str(session.id()) {
@@ -299,7 +295,7 @@ impl Bridge {
     /// Lets other replicas go on with all sessions.
     pub(super) async fn hand_over(&self) {
         let session = |session: Arc<LegacySession>| {
-            let handshake = session.handshake().filter(|_| session.is_initialized() && !session.is_closed())?;
+            let handshake = session.handshake().filter(|_| !session.is_closed())?;
             Some((session.tenant().to_owned(), session.id().to_owned(), handshake))
         };
         self.kept.hand_over(self.all_sessions().into_iter().filter_map(session).collect()).await;

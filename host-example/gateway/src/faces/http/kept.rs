@@ -73,18 +73,13 @@ impl KeptSessions {
         stream::iter(sessions).for_each_concurrent(AT_ONCE, forget).await;
     }
 
-    /// The store, if it has a bucket.
-    fn store(&self) -> Option<&Store> {
-        self.rules.filter.store.as_ref().ok().filter(|store| store.keeps_sessions())
-    }
-
     /// Does something with the bucket, on a thread for blocking work. `None` if there is no bucket, or it fails or is slow.
     async fn run<T: Send + 'static>(
         &self,
         what: &'static str,
         work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Option<T> {
-        let store = self.store()?.clone();
+        let store = self.rules.filter.store.as_ref().ok().filter(|store| store.keeps_sessions())?.clone();
         let done = tokio::task::spawn_blocking(move || {
             let error = match work(&store) {
                 Ok(done) => return Some(done),

@@ -174,9 +174,9 @@ impl LegacySession {
         &self.tenant
     }
 
-    /// The request of the client that began the session.
+    /// The request of the client that began the session, once the server has answered it.
     pub(super) fn handshake(&self) -> Option<Bytes> {
-        Some(self.session.handshake()?.0)
+        self.session.handshake().filter(|_| self.is_initialized()).map(|(request, _)| request)
     }
 
     /// Whether the server has answered the handshake.

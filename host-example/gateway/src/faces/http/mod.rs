@@ -190,13 +190,13 @@ impl Server {
         let certificate = certificate.map(|certificate| tokio::spawn(certificate.watch()));
         let connections = Connections::new(&face.rules.config.gateway, face.connections, tls);
         let timeout = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
-        let is_left = Arc::new(AtomicBool::new(false));
-        let (serving, leaving) = (Arc::clone(&face), Arc::clone(&is_left));
+        let has_handed_over = Arc::new(AtomicBool::new(false));
+        let (serving, closes) = (Arc::clone(&face), Arc::clone(&has_handed_over));
         let answer = move |caller, request| {
-            let (face, leaving) = (Arc::clone(&serving), Arc::clone(&leaving));
+            let (face, closes) = (Arc::clone(&serving), Arc::clone(&closes));
             async move {
                 let mut response = face.answer(caller, request).await;
-                if leaving.load(Ordering::Relaxed) {
+                if closes.load(Ordering::Relaxed) {
                     // A connection that stays would be closed while its client sends the next request.
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -209,7 +209,7 @@ impl Server {
             let drain = tokio::time::sleep(Duration::from_millis(face.rules.config.gateway.drain_ms));
             // Clients find their sessions where they connect next.
             let _ = tokio::time::timeout(timeout, face.server.bridge().hand_over()).await;
-            is_left.store(true, Ordering::Relaxed);
+            has_handed_over.store(true, Ordering::Relaxed);
             drain.await;
         };
         connections.serve(listener, answer, drained).await;

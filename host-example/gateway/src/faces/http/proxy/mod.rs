@@ -190,10 +190,7 @@ impl Proxy {
         }
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
         let address = (!is_first).then_some(*address);
-        if !modern {
-            self.adopt(holder, &parts.headers).await;
-        }
-        let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
+        let session = self.session(holder, &parts.headers, modern, address).await?;
         let mut headers = self.request_headers(&parts.headers);
         if modern && session.rules.gives_outputs() && is_of_outputs_revision(&message) {
             // As the message that the server gets.
@@ -275,30 +272,26 @@ impl Proxy {
 
     /// Remembers a session that the server has opened, here and for other replicas.
     async fn begun(&self, id: &str, holder: &Holder, session: &Arc<Session>) {
-        let (is_known, evicted) = self.sessions.remember(id, holder, session);
-        self.bridge.kept().forget(evicted).await;
+        self.bridge.kept().forget(self.sessions.remember(id, holder, session)).await;
+        let is_known = self.sessions.find(id, &holder.tenant).is_some();
         if let Some((handshake, _)) = session.handshake().filter(|_| is_known) {
             self.bridge.kept().keep(&holder.tenant, id, handshake).await;
         }
     }
 
     /// Learns of a session that the server has opened for another replica, whose client introduced itself there.
-    async fn adopt(&self, holder: &Holder, headers: &HeaderMap) {
-        let id = guard::text(headers, &SESSION_ID).filter(|id| self.sessions.find(id, &holder.tenant).is_none());
-        let Some(id) = id else { return };
+    async fn adopt(&self, holder: &Holder, id: &str) {
         let Some(handshake) = self.bridge.kept().of_another(&holder.tenant, id).await else { return };
         let owner = SessionOwner { tenant: holder.tenant.clone(), session: Some(id.to_owned()), local: false };
         let session = Arc::new(Session::new(&self.rules, owner));
         session.resume(&handshake);
-        let (_, evicted) = self.sessions.remember(id, holder, &session);
-        self.bridge.kept().forget(evicted).await;
+        self.bridge.kept().forget(self.sessions.remember(id, holder, &session)).await;
     }
 
     /// Forwards a request of the other [`METHODS`], such as GET and DELETE of older revisions.
     async fn other(&self, head: &RequestHead) -> Result<Response, Refusal> {
         let RequestHead { holder, address, parts } = head;
-        self.adopt(holder, &parts.headers).await;
-        let session = self.session(&holder.tenant, &parts.headers, false, Some(*address))?;
+        let session = self.session(holder, &parts.headers, false, Some(*address)).await?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
         let request = request.headers(self.with_configured_headers(self.request_headers(&parts.headers)));
         if parts.method == Method::GET {
@@ -428,21 +421,26 @@ impl Proxy {
         upstream::response_headers(server_headers, &self.named)
     }
 
-    /// The session of a request, or a new one for this request. With tokens, a session must belong to the tenant.
+    /// The session of a request, also one of another replica, or a new one for this request. With tokens, a session must belong
+    /// to the tenant.
     /// `address` is that of a request that does not start a session.
-    fn session(
+    async fn session(
         &self,
-        tenant: &str,
+        holder: &Holder,
         headers: &HeaderMap,
         modern: bool,
         address: Option<IpAddr>,
     ) -> Result<Arc<Session>, Refusal> {
+        let tenant = holder.tenant.as_str();
+        let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
+        if let Some(id) = id.filter(|id| self.sessions.find(id, tenant).is_none()) {
+            self.adopt(holder, id).await;
+        }
         let known = |id: &str| self.sessions.find(id, tenant);
         let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
         if self.rules.has_tokens() && !headers.get_all(SESSION_ID).iter().all(is_own) {
             return Err(guard::unknown_session());
         }
-        let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
             let owner = SessionOwner { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
             Arc::new(match address {

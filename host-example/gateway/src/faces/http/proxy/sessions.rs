@@ -41,12 +41,12 @@ impl Sessions {
         known.by_id.get(id).map(|known| &known.session).filter(|session| session.tenant() == tenant).cloned()
     }
 
-    /// Returns whether it knows the session now, and the tenant and id of those that it evicted.
-    pub(super) fn remember(&self, id: &str, holder: &Holder, session: &Arc<Session>) -> (bool, Vec<(String, String)>) {
+    /// Returns the tenant and id of the sessions that were evicted for it.
+    pub(super) fn remember(&self, id: &str, holder: &Holder, session: &Arc<Session>) -> Vec<(String, String)> {
         let (mut known, mut evicted) = (self.known.lock(), Vec::new());
         if known.by_id.get(id).is_some_and(|known| known.session.tenant() != session.tenant()) {
             tracing::warn!("the server assigned the session id of one tenant to another, which cannot use it");
-            return (false, evicted);
+            return evicted;
         }
         known.forget(id);
         let permit = loop {
@@ -54,14 +54,14 @@ impl Sessions {
                 Some(permit) => break permit,
                 None => match known.evict_one(holder) {
                     Some(one) => evicted.push(one),
-                    None => return (false, evicted),
+                    None => return evicted,
                 },
             }
         };
         let entry = KnownSession { session: Arc::clone(session), permit, _open: self.metrics.session() };
         known.by_id.insert(id.to_owned(), entry);
         known.order.push_back(id.to_owned());
-        (true, evicted)
+        evicted
     }
 
     pub(super) fn forget(&self, id: &str) {
