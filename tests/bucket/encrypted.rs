@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use crate::support::{HEADER, Place, TEAM, content, forget_copies, id, in_each_bucket, publish, rows};
 
-const FIRST: &str = "11223344556677889900aabbccddeeff11223344556677889900aabbccddeeff";
+pub(crate) const FIRST: &str = "11223344556677889900aabbccddeeff11223344556677889900aabbccddeeff";
 const SECOND: &str = "ffffffffffffffffffffffffffffffff00000000000000000000000000000000";
 
 /// A directory with the keys of the tenant.
-fn key_directory(keys: &[&str]) -> TempDir {
+pub(crate) fn key_directory(keys: &[&str]) -> TempDir {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join(format!("{TEAM}.key")), keys.join("\n")).unwrap();
     directory

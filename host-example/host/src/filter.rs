@@ -21,9 +21,13 @@ use crate::faults::{caught, caught_while};
 use crate::job::{self, INLINE_BYTES, Job};
 use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
-use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
+use crate::sandbox::{
+    CallError, Change, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Watch, Written, one_line,
+};
 use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
-use crate::store::{Digest, FileRecord, Fsync, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
+use crate::store::{
+    Digest, Early, FileRecord, Fsync, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339,
+};
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);
@@ -479,7 +483,9 @@ impl Filter {
         staging: Staging,
     ) -> Result<Output, FilterError> {
         let directory = OutputDirectory { path: staging.path(), write_back: staging.fsync() != Fsync::Never };
-        let (written, cost) = policy.prepared().write_async(&self.limits, call, payload, plan, directory).await?;
+        let watch = staging.early().map(Arc::clone).map(uploading);
+        let writing = policy.prepared().write_async(&self.limits, call, payload, plan, directory, watch);
+        let (written, cost) = writing.await?;
         let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
         if descriptor.content.chars().count() > request.settings.descriptor_limit as usize {
@@ -559,6 +565,14 @@ fn settle(admitted: &Admitted, tenant: &str, failure: Option<&FilterError>) {
         Some(error) if error.is_fault_of_policy() => admitted.failed(tenant),
         Some(_) => {}
     }
+}
+
+/// Has files uploaded while they are written.
+fn uploading(early: Arc<Early>) -> Watch {
+    Arc::new(move |change| match change {
+        Change::Written { name, offset, bytes } => early.written(name, offset, bytes),
+        Change::Replaced => early.give_up(),
+    })
 }
 
 /// Converts the file list of a policy into records of the store.

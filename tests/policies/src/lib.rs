@@ -116,6 +116,8 @@ impl Guest for Hostile {
             ("many-bytes", amount) => output::many_bytes(amount),
             ("many-bytes-silently", amount) => output::many_bytes_silently(amount),
             ("overwrite", amount) => output::overwrite(amount),
+            ("rewrite", amount) => output::rewrite(amount),
+            ("rename-large", amount) => output::rename_large(amount),
             ("sparse", amount) => output::sparse(amount),
             ("exchange", _) => output::exchange(),
             ("truncate", _) => output::truncate(),

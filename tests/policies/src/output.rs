@@ -84,6 +84,22 @@ pub(crate) fn overwrite(blocks: usize) -> Outcome {
     empty(vec![file("small.bin", BLOCK_BYTES as u64)])
 }
 
+/// Changes the middle of a file after it was written.
+pub(crate) fn rewrite(blocks: usize) -> Outcome {
+    let (written, _) = write_blocks(blocks)?;
+    let again = open(&directory()?, "big.bin", OpenFlags::empty())?;
+    again.write(b"changed", written / 2).map_err(failed)?;
+    empty(vec![file("big.bin", written)])
+}
+
+/// Renames a file after it was written, and writes another one of its name.
+pub(crate) fn rename_large(blocks: usize) -> Outcome {
+    let (written, _) = write_blocks(blocks)?;
+    let directory = directory()?;
+    directory.rename_at("big.bin", &directory, "other.bin").map_err(failed)?;
+    empty(vec![file("other.bin", written), write("big.bin", "another")?])
+}
+
 /// Writes one byte at a large offset: a large sparse file.
 pub(crate) fn sparse(offset: usize) -> Outcome {
     let offset = offset as u64 * BLOCK_BYTES as u64;

@@ -18,7 +18,7 @@ use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budge
 use super::bindings::lro::filter::types::Call;
 use super::engine::{Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
-use super::output::{Quota, WriteError};
+use super::output::{Quota, Watch, WriteError};
 use super::permits::PoolPermit;
 use super::state::{CallState, Clock};
 use super::text::{describe, sanitize_descriptor, sanitize_error, truncate_advice};
@@ -201,10 +201,10 @@ impl Prepared {
         plan: &Plan,
         directory: impl Into<OutputDirectory<'a>>,
     ) -> Result<(Written, Cost), CallError> {
-        job::finish(self.write_async(limits, call, payload, plan, directory.into()))
+        job::finish(self.write_async(limits, call, payload, plan, directory.into(), None))
     }
 
-    /// As [`Prepared::write`]. Blocks from the start, and yields once a tick.
+    /// As [`Prepared::write`], with all changes of files watched. Blocks from the start, and yields once a tick.
     pub(crate) async fn write_async(
         &self,
         limits: &Limits,
@@ -212,11 +212,15 @@ impl Prepared {
         payload: &Arc<Payload>,
         plan: &Plan,
         directory: OutputDirectory<'_>,
+        watch: Option<Watch>,
     ) -> Result<(Written, Cost), CallError> {
         let OutputDirectory { path, write_back } = directory;
         let directories = vec![(open_directory(path).map_err(CallError::Output)?, FsPerms::ReadWrite)];
         let permit = self.permits.call(limits.wait).await?;
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, write_back, permit)?;
+        if let Some(watch) = watch {
+            run.store.data_mut().output.watch(watch);
+        }
         fail_point!("sandbox::write", CallError::Output);
         let answer = run.write(self, call, payload, plan).await.map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();

@@ -31,5 +31,6 @@ pub use limits::Limits;
 pub(crate) use lro_contract::text::one_line;
 pub use lro_payload::{Part, PartError, PartKind, Payload, PayloadReader, ReadError, SLICE_BYTES_MAX};
 pub use output::Quota;
+pub(crate) use output::{Change, Watch};
 pub use permits::{CONCURRENT_QUESTIONS_MAX, STOCK_MAX};
 pub use room::Addressing;

@@ -60,6 +60,17 @@ pub(super) enum WriteError {
     Io(io::Error),
 }
 
+/// What a policy has done to its files.
+pub(crate) enum Change<'a> {
+    /// These bytes of the file that was opened by this name are in it.
+    Written { name: &'a str, offset: u64, bytes: u64 },
+    /// A file was renamed, removed, or truncated.
+    Replaced,
+}
+
+/// Learns of each change, in the order of writes.
+pub(crate) type Watch = Arc<dyn Fn(Change<'_>) + Send + Sync>;
+
 /// Number of a file of the call, in the order of opening. Names and handles can be reused; numbers cannot.
 type FileNumber = u32;
 
@@ -72,7 +83,7 @@ pub(super) struct OpenPermit {
 /// counts as open until the last of them is dropped.
 pub(super) struct OpenFile {
     number: FileNumber,
-    is_jsonl: bool,
+    name: Arc<str>,
     pub(super) file: Arc<File>,
     /// What another thread reads ahead of it.
     ahead: Mutex<Option<Ahead>>,
@@ -109,7 +120,7 @@ impl OpenFile {
 /// A block to be written.
 struct Block {
     number: FileNumber,
-    is_jsonl: bool,
+    name: Arc<str>,
     file: Arc<File>,
     offset: u64,
     bytes: Vec<u8>,
@@ -119,6 +130,7 @@ struct Block {
 #[derive(Default)]
 struct Sink {
     hashers: BTreeMap<FileNumber, FileHasher>,
+    watch: Option<Watch>,
     writes_back: bool,
     /// Bytes written since the last flush.
     unflushed: usize,
@@ -128,8 +140,11 @@ struct Sink {
 impl Sink {
     fn write(&mut self, block: &Block) -> io::Result<()> {
         write_all_at(&block.file, block.offset, &block.bytes)?;
-        let hasher = self.hashers.entry(block.number).or_insert_with(|| FileHasher::new(block.is_jsonl));
-        hasher.add(block.offset, &block.bytes);
+        if let Some(watch) = &self.watch {
+            watch(Change::Written { name: &block.name, offset: block.offset, bytes: block.bytes.len() as u64 });
+        }
+        let hasher = self.hashers.entry(block.number);
+        hasher.or_insert_with(|| FileHasher::new(block.name.ends_with(".jsonl"))).add(block.offset, &block.bytes);
         self.unflushed += block.bytes.len();
         if self.writes_back && self.unflushed >= WRITE_BACK_BYTES { self.write_back(&block.file) } else { Ok(()) }
     }
@@ -176,6 +191,7 @@ pub(super) struct Output {
     names: BTreeMap<String, FileNumber>,
     /// Files truncated after they were first opened.
     truncated: BTreeSet<FileNumber>,
+    watch: Option<Watch>,
     opened: FileNumber,
     failed: Option<io::Error>,
     /// The first limit exceeded, even if the policy ignored the error.
@@ -196,10 +212,25 @@ impl Output {
             ends: BTreeMap::new(),
             names: BTreeMap::new(),
             truncated: BTreeSet::new(),
+            watch: None,
             opened: 0,
             failed: None,
             exceeded: None,
             bytes: 0,
+        }
+    }
+
+    /// Has all changes watched. Nothing is written yet.
+    pub(super) fn watch(&mut self, watch: Watch) {
+        if let Writer::Inline(sink) = &mut self.writer {
+            sink.watch = Some(Arc::clone(&watch));
+        }
+        self.watch = Some(watch);
+    }
+
+    fn replaced(&self) {
+        if let Some(watch) = &self.watch {
+            watch(Change::Replaced);
         }
     }
 
@@ -240,6 +271,7 @@ impl Output {
             Some(number) => {
                 if truncated {
                     self.truncated.insert(*number);
+                    self.replaced();
                 }
                 *number
             }
@@ -249,11 +281,11 @@ impl Output {
                 self.opened
             }
         };
-        let (is_jsonl, ahead) = (name.ends_with(".jsonl"), Mutex::new(ahead));
-        OpenFile { number, is_jsonl, file, ahead, arrival, _permit: permit }
+        OpenFile { number, name: name.into(), file, ahead: Mutex::new(ahead), arrival, _permit: permit }
     }
 
     pub(super) fn renamed(&mut self, old: &str, new: &str) {
+        self.replaced();
         match self.names.remove(&key(old)) {
             Some(number) => self.names.insert(key(new), number),
             None => self.names.remove(&key(new)),
@@ -261,6 +293,7 @@ impl Output {
     }
 
     pub(super) fn removed(&mut self, name: &str) {
+        self.replaced();
         self.names.remove(&key(name));
     }
 
@@ -273,7 +306,8 @@ impl Output {
     pub(super) fn write(&mut self, to: &OpenFile, offset: u64, bytes: Vec<u8>) -> Result<u64, WriteError> {
         let length = bytes.len() as u64;
         self.count(to.number, offset, length)?;
-        let block = Block { number: to.number, is_jsonl: to.is_jsonl, file: Arc::clone(&to.file), offset, bytes };
+        let (name, file) = (Arc::clone(&to.name), Arc::clone(&to.file));
+        let block = Block { number: to.number, name, file, offset, bytes };
         if matches!(self.writer, Writer::Inline(_)) && block.bytes.len() >= THREAD_FROM_BYTES {
             self.start_thread().map_err(WriteError::Io)?;
         }

@@ -4,7 +4,7 @@
 //! of an offload or nothing. It is deleted first. What has no manifest was left by a process that ended, and is removed once
 //! it is older than [`BucketConfig::left_age`].
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,9 +14,10 @@ use tracing::{info, warn};
 use super::bucket_jobs::{Record, below_job};
 use super::cipher::{ObjectCipher, OffloadCipher, SEALED_MANIFEST_BYTES_MAX, TenantKeys, is_encrypted, sealed_bytes};
 use super::directory::Directory;
+use super::early::Begun;
 use super::key::KEY_BYTES;
 use super::lease::{Lease, is_lease};
-use super::objects::Objects;
+use super::objects::{Objects, Parts};
 use super::ranges::Ranges;
 use super::sessions::{has_expired, is_session};
 use super::sweep::{Removal, Sweep};
@@ -63,7 +64,6 @@ pub(super) struct Turn {
 }
 
 /// A file to be uploaded.
-#[derive(Debug)]
 #[cfg_attr(not(feature = "object-store"), expect(dead_code, reason = "nothing is uploaded"))]
 pub(super) struct Upload {
     pub(super) key: String,
@@ -71,6 +71,8 @@ pub(super) struct Upload {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) cipher: Option<ObjectCipher>,
+    /// Of which parts may be on their way.
+    pub(super) parts: Option<Parts>,
 }
 
 /// An object, as listed.
@@ -109,6 +111,8 @@ pub(super) struct Publication<'a> {
     pub(super) manifest: &'a [u8],
     /// Its own time to live.
     pub(super) time_to_live: Option<Duration>,
+    /// What was uploaded of it while it was written.
+    pub(super) begun: Option<Begun>,
 }
 
 /// Most bytes of one tenant and of all, and when offloads expire.
@@ -166,21 +170,34 @@ impl Bucket {
     /// Uploads an offload: its files, then its manifest. Returns what has encrypted it.
     pub(super) fn publish(
         &self,
-        offload: Publication<'_>,
+        mut offload: Publication<'_>,
         quotas: Quotas,
     ) -> Result<Option<OffloadCipher>, StoreError> {
         let (tenant, id) = (offload.tenant, offload.id);
-        let cipher = self.keys.as_ref().map(|keys| keys.encrypting(tenant)).transpose()?;
+        let (cipher, parts) = match offload.begun.take() {
+            Some(Begun { cipher, parts }) => (cipher, parts),
+            None => (self.encrypting(tenant)?, BTreeMap::new()),
+        };
         let size = |bytes| if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
         let sizes = offload.record.files.iter().map(|file| size(file.bytes) + size(Ranges::size(file)));
         let needed = sizes.fold(size(offload.manifest.len() as u64), u64::saturating_add);
         self.make_room(tenant, needed, quotas, |ledger| ledger.reserve(tenant, id, needed))?;
-        let published = self.upload(offload, cipher.as_ref());
+        let published = self.upload(offload, cipher.as_ref(), parts);
         self.ledger.lock().settle(tenant, id, published.is_ok());
         published.map(|()| cipher)
     }
 
-    fn upload(&self, offload: Publication<'_>, cipher: Option<&OffloadCipher>) -> Result<(), StoreError> {
+    /// What encrypts an offload, if a key is set.
+    pub(super) fn encrypting(&self, tenant: &str) -> Result<Option<OffloadCipher>, StoreError> {
+        self.keys.as_ref().map(|keys| keys.encrypting(tenant)).transpose()
+    }
+
+    fn upload(
+        &self,
+        offload: Publication<'_>,
+        cipher: Option<&OffloadCipher>,
+        mut parts: BTreeMap<String, Parts>,
+    ) -> Result<(), StoreError> {
         let begun = Instant::now();
         let key = key(offload.tenant, offload.id);
         // Its files would be overwritten before its manifest is not.
@@ -193,7 +210,8 @@ impl Bucket {
         let upload = |file: &FileRecord| {
             let (key, name, bytes) = (format!("{key}/{}", file.name), file.name.clone(), file.bytes);
             let cipher = cipher.map(|cipher| cipher.object(&key)).transpose()?;
-            Ok(Upload { key, name, bytes, cipher })
+            let parts = parts.remove(&name);
+            Ok(Upload { key, name, bytes, cipher, parts })
         };
         let uploads = files.iter().map(upload).collect::<Result<_, StoreError>>()?;
         let sums = self.objects.upload(offload.directory, uploads)?;

@@ -23,6 +23,7 @@ mod cipher;
 mod cipher;
 mod copies;
 pub(crate) mod directory;
+mod early;
 mod error;
 mod expiry;
 mod growing;
@@ -68,6 +69,7 @@ use serde::de::Error;
 use self::bucket::{Bucket, Quotas};
 pub(crate) use self::copies::{Copying, Files};
 use self::directory::Directory;
+pub(crate) use self::early::Early;
 pub use self::error::StoreError;
 use self::error::failed;
 pub use self::growing::{Growing, PARTIAL_SECTION};
@@ -376,16 +378,22 @@ impl Store {
         let name = staging_name(opened.owner.id, id);
         match parent.create_directory(&name)? {
             Some(directory) => {
-                let (store, tenant, digests) = (self.clone(), tenant.to_owned(), BTreeMap::new());
+                let (store, digests) = (self.clone(), BTreeMap::new());
+                // Without one that can be opened, publishing fails and says why.
+                let early = self.bucket().ok().flatten().map(|bucket| {
+                    let path = directory.path.clone();
+                    Arc::new(Early::new(Arc::clone(bucket), tenant_name(tenant), id, path))
+                });
                 Ok(Staging {
                     store,
                     opened,
-                    tenant,
+                    tenant: tenant.to_owned(),
                     id,
                     parent,
                     directory,
                     time_to_live: None,
                     digests,
+                    early,
                     is_named: false,
                     is_published: false,
                 })

@@ -3,9 +3,11 @@
 //! Requests run on threads of their own, so that any thread may wait for one. The crate repeats a request that fails, with
 //! growing pauses, until [`BucketConfig::retry_time`] is over.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -17,15 +19,16 @@ use lro_system::files::read_exact_at;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    RetryConfig, UpdateVersion, WriteMultipart,
+    BackoffConfig, ClientConfigKey, GetOptions, GetRange, MultipartId, ObjectStore, ObjectStoreExt, PutMode,
+    PutOptions, PutPayload, RetryConfig, UpdateVersion,
 };
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use twox_hash::XxHash3_64;
 
 use super::bucket::{Found, Object, Upload, Version};
@@ -37,9 +40,9 @@ use super::{BucketConfig, StoreError};
 
 /// Size of the parts of an upload, and of what a download has to have got before its request is sent again for the rest: 8 MiB.
 /// S3 takes 10,000 parts.
-const PART_BYTES: u64 = 8 << 20;
-/// Parts of one file that are on their way at the same time, besides the one that is read.
-const PARTS_AT_ONCE: usize = 2;
+pub(super) const PART_BYTES: u64 = 8 << 20;
+/// Parts of one file that are read or on their way at the same time.
+const PARTS_AT_ONCE: usize = 3;
 /// Files of one offload that are uploaded or downloaded at the same time.
 pub(super) const TRANSFERS_AT_ONCE: usize = 4;
 /// Pieces of a download, of less than half a MiB, that wait for the thread that writes them.
@@ -61,13 +64,31 @@ const REFUSED: [&str; 2] = ["status code: 401", "status code: 403"];
 const METADATA: [&str; 4] = ["/latest/api/token", "/latest/meta-data", "/computeMetadata/", "/metadata/identity/"];
 
 /// The objects below a prefix of a bucket. A key is relative to that.
-#[derive(Debug)]
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
+    multipart: Arc<dyn MultipartStore>,
     prefix: Path,
     /// The prefix, for messages.
     url: String,
     transfers: Arc<Semaphore>,
+}
+
+/// The upload of a file in parts. Until it is completed there is no object; dropped before that, it is aborted.
+pub(super) struct Parts {
+    store: Arc<dyn MultipartStore>,
+    path: Path,
+    id: Arc<OnceCell<MultipartId>>,
+    /// Those that were sent before the file was complete, by number from 0.
+    sent: BTreeMap<u64, JoinHandle<Result<Part, Failure>>>,
+}
+
+/// A part that was uploaded, and the checksums of its blocks.
+type Part = (PartId, Vec<u64>);
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Objects").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 impl Objects {
@@ -77,13 +98,13 @@ impl Objects {
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let url = config.url.trim_end_matches('/').to_owned();
         let failed = |source| StoreError::bucket("open", PathBuf::from(&url), source);
-        let store = open(&url, config).map_err(|source| {
+        let (store, multipart) = open(&url, config).map_err(|source| {
             let advice = format!("the address or one of {} is wrong or missing", credentials(&url));
             failed(Advised { advice, source }.into())
         })?;
         let prefix = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, prefix)| prefix);
         let prefix = Path::parse(prefix).map_err(|source| failed(source.into()))?;
-        Ok(Self { store, prefix, url, transfers: Arc::new(Semaphore::new(STORE_TRANSFERS_MAX)) })
+        Ok(Self { store, multipart, prefix, url, transfers: Arc::new(Semaphore::new(STORE_TRANSFERS_MAX)) })
     }
 
     /// The address of an object, for messages.
@@ -159,18 +180,51 @@ impl Objects {
         self.wait("write", key, put)
     }
 
+    /// An upload of which nothing is sent yet.
+    pub(super) fn parts(&self, key: &str) -> Parts {
+        let (store, path) = (Arc::clone(&self.multipart), self.path(key));
+        Parts { store, path, id: Arc::default(), sent: BTreeMap::new() }
+    }
+
+    /// Sends a part of a file that goes on behind it. Returns whether it is on its way: not when others are, or no transfer is
+    /// free.
+    pub(super) fn send(
+        &self,
+        parts: &mut Parts,
+        number: u64,
+        file: &Arc<File>,
+        cipher: Option<&Arc<ObjectCipher>>,
+    ) -> bool {
+        if parts.sent.values().filter(|part| !part.is_finished()).count() >= PARTS_AT_ONCE {
+            return false;
+        }
+        let Ok(permit) = Arc::clone(&self.transfers).try_acquire_owned() else { return false };
+        let Ok(runtime) = runtime() else { return false };
+        let Parts { store, path, id, .. } = &*parts;
+        let (store, path, id) = (Arc::clone(store), path.clone(), Arc::clone(id));
+        let (file, cipher) = (Arc::clone(file), cipher.map(Arc::clone));
+        let sending = runtime.spawn(async move {
+            let _permit = permit;
+            let id = id.get_or_try_init(|| store.create_multipart(&path)).await?;
+            let part = number * PART_BYTES..(number + 1) * PART_BYTES;
+            send(&*store, &path, id, number, &file, part, cipher.as_ref()).await
+        });
+        parts.sent.insert(number, sending);
+        true
+    }
+
     /// Uploads files of a directory. Returns the checksums of the blocks of each.
     pub(super) fn upload(&self, directory: Directory, files: Vec<Upload>) -> Result<Vec<Vec<u64>>, StoreError> {
         let Some(first) = files.first().map(|file| file.key.clone()) else { return Ok(Vec::new()) };
-        let files: Vec<(Path, Upload)> = files.into_iter().map(|file| (self.path(&file.key), file)).collect();
+        let files: Vec<_> = files.into_iter().map(|file| (self.parts(&file.key), file)).collect();
         let (store, transfers) = (Arc::clone(&self.store), Arc::clone(&self.transfers));
         let directory = Arc::new(directory);
-        let uploads = stream::iter(files).map(move |(path, file)| {
+        let uploads = stream::iter(files).map(move |(parts, file)| {
             let (store, transfers, directory) = (Arc::clone(&store), Arc::clone(&transfers), Arc::clone(&directory));
             async move {
                 let _permit = transfers.acquire().await.map_err(io::Error::other)?;
                 let (opened, _) = directory.file(&file.name)?;
-                upload(&*store, &path, Arc::new(opened), file).await
+                upload(&*store, parts, Arc::new(opened), file).await
             }
         });
         self.wait::<_, Failure>("write", &first, uploads.buffered(TRANSFERS_AT_ONCE).try_collect())
@@ -362,8 +416,52 @@ impl From<JoinError> for Failure {
     }
 }
 
-/// The bucket of an address.
-fn open(url: &str, config: &BucketConfig) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+impl Parts {
+    /// What is uploaded. What has failed is to be sent again.
+    async fn arrived(&mut self) -> BTreeMap<u64, Part> {
+        let mut arrived = BTreeMap::new();
+        while let Some((number, sending)) = self.sent.pop_first() {
+            if let Ok(Ok(part)) = sending.await {
+                arrived.insert(number, part);
+            }
+        }
+        arrived
+    }
+}
+
+impl Parts {
+    /// Aborts the upload, if there is one.
+    fn abort(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let (sent, id) = (mem::take(&mut self.sent), mem::take(&mut self.id));
+        let (store, path) = (Arc::clone(&self.store), self.path.clone());
+        (!sent.is_empty() || id.initialized()).then(|| async move {
+            // A part that arrives later would stay.
+            for sending in sent.into_values() {
+                let _ = sending.await;
+            }
+            // A rule of the bucket removes it otherwise.
+            if let Some(id) = id.get() {
+                let _ = store.abort_multipart(&path, id).await;
+            }
+        })
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        if let Some(abort) = self.abort()
+            && let Ok(runtime) = runtime()
+        {
+            runtime.spawn(abort);
+        }
+    }
+}
+
+/// The bucket of an address, and the same for uploads in parts.
+fn open(
+    url: &str,
+    config: &BucketConfig,
+) -> Result<(Arc<dyn ObjectStore>, Arc<dyn MultipartStore>), object_store::Error> {
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: PAUSE, max_backoff: PAUSE_MAX, ..BackoffConfig::default() },
         max_retries: usize::MAX,
@@ -378,7 +476,8 @@ fn open(url: &str, config: &BucketConfig) -> Result<Arc<dyn ObjectStore>, object
             for (key, value) in &config.options {
                 builder = builder.with_config(key.parse()?, value);
             }
-            Arc::new(builder.build()?)
+            let bucket = Arc::new(builder.build()?);
+            (Arc::clone(&bucket) as Arc<dyn ObjectStore>, bucket as Arc<dyn MultipartStore>)
         }};
     }
     Ok(match url.split_once("://").map(|(scheme, _)| scheme) {
@@ -388,62 +487,95 @@ fn open(url: &str, config: &BucketConfig) -> Result<Arc<dyn ObjectStore>, object
     })
 }
 
-/// Uploads a file of this size. Returns the checksums of its blocks.
-async fn upload(store: &dyn ObjectStore, path: &Path, file: Arc<File>, as_object: Upload) -> Result<Vec<u64>, Failure> {
-    let (mut sums, bytes, cipher) = (Vec::new(), as_object.bytes, as_object.cipher.map(Arc::new));
-    let size = if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
+/// Uploads a file of this size, in parts if it is large. Returns the checksums of its blocks.
+async fn upload(
+    store: &dyn ObjectStore,
+    unsent: Parts,
+    file: Arc<File>,
+    as_object: Upload,
+) -> Result<Vec<u64>, Failure> {
+    let (bytes, cipher) = (as_object.bytes, as_object.cipher.map(Arc::new));
     if bytes <= PART_BYTES {
-        let part = read(&file, 0..bytes, cipher.as_ref(), &mut sums).await?;
-        store.put(path, PutPayload::from(part)).await?;
+        let (whole, sums) = read(&file, 0..bytes, cipher.as_ref()).await?;
+        store.put(&unsent.path, PutPayload::from(whole)).await?;
         return Ok(sums);
     }
-    let mut upload = WriteMultipart::new_with_chunk_size(store.put_multipart(path).await?, PART_BYTES as usize);
-    for part in parts(bytes) {
-        let ready = match upload.wait_for_capacity(PARTS_AT_ONCE).await {
-            Ok(()) => read(&file, part, cipher.as_ref(), &mut sums).await,
-            Err(error) => Err(error.into()),
-        };
-        match ready {
-            Ok(part) => upload.put(part.into()),
-            Err(error) => {
-                // A rule of the bucket removes it otherwise.
-                let _ = upload.abort().await;
-                return Err(error);
-            }
-        }
+    let mut parts = as_object.parts.unwrap_or(unsent);
+    let uploaded = upload_parts(store, &mut parts, &file, bytes, cipher.as_ref()).await;
+    if uploaded.is_err()
+        && let Some(abort) = parts.abort()
+    {
+        abort.await;
     }
-    match upload.finish().await {
-        // The answer may have been lost, and the request that repeats it finds no upload any more.
-        Err(error) => match store.head(path).await {
-            Ok(found) if found.size == size => Ok(sums),
-            _ => Err(error.into()),
-        },
-        Ok(_) => Ok(sums),
-    }
+    uploaded
 }
 
-/// Reads a part of a file, adds the checksums of its blocks, and encrypts it.
+/// Uploads the parts of a file of this size that are not on their way, and completes it. Returns the checksums of its blocks.
+async fn upload_parts(
+    store: &dyn ObjectStore,
+    parts: &mut Parts,
+    file: &Arc<File>,
+    bytes: u64,
+    cipher: Option<&Arc<ObjectCipher>>,
+) -> Result<Vec<u64>, Failure> {
+    let arrived = parts.arrived().await;
+    let Parts { store: multipart, path, id, .. } = &*parts;
+    let id = id.get_or_try_init(|| multipart.create_multipart(path)).await?;
+    let rest = (0..).zip(ranges(bytes)).filter(|(number, _)| !arrived.contains_key(number));
+    let sending = stream::iter(rest).map(|(number, part)| {
+        let sending = send(&**multipart, path, id, number, file, part, cipher);
+        async move { sending.await.map(|part| (number, part)) }
+    });
+    let rest: BTreeMap<u64, Part> = sending.buffer_unordered(PARTS_AT_ONCE).try_collect().await?;
+    let all: BTreeMap<u64, Part> = arrived.into_iter().chain(rest).collect();
+    let (ids, sums): (Vec<PartId>, Vec<Vec<u64>>) = all.into_values().unzip();
+    let completed = multipart.complete_multipart(path, id, ids).await;
+    if let Err(error) = completed {
+        // The answer may have been lost, and the request that repeats it finds no upload any more.
+        let size = if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
+        if !store.head(path).await.is_ok_and(|found| found.size == size) {
+            return Err(error.into());
+        }
+    }
+    // There is nothing to abort any more.
+    parts.id = Arc::default();
+    Ok(sums.concat())
+}
+
+/// Uploads a part of a file.
+async fn send(
+    store: &dyn MultipartStore,
+    path: &Path,
+    id: &MultipartId,
+    number: u64,
+    file: &Arc<File>,
+    part: Range<u64>,
+    cipher: Option<&Arc<ObjectCipher>>,
+) -> Result<Part, Failure> {
+    let (bytes, sums) = read(file, part, cipher).await?;
+    let number = usize::try_from(number).map_err(io::Error::other)?;
+    Ok((store.put_part(path, id, number, bytes.into()).await?, sums))
+}
+
+/// Reads a part of a file, encrypts it, and returns the checksums of its blocks with it.
 async fn read(
     file: &Arc<File>,
     part: Range<u64>,
     cipher: Option<&Arc<ObjectCipher>>,
-    sums: &mut Vec<u64>,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, Vec<u64>), Failure> {
     let (file, mut bytes) = (Arc::clone(file), vec![0; (part.end - part.start) as usize]);
     let (cipher, first) = (cipher.map(Arc::clone), part.start / BLOCK_BYTES as u64);
-    let (bytes, found) = spawn_blocking(move || {
+    spawn_blocking(move || {
         read_exact_at(&file, part.start, &mut bytes)?;
         let sums: Vec<u64> = bytes.chunks(BLOCK_BYTES).map(XxHash3_64::oneshot).collect();
         let sealed = cipher.map(|cipher| cipher.seal(first, &bytes)).transpose()?;
-        Ok::<_, Failure>((sealed.unwrap_or(bytes), sums))
+        Ok((sealed.unwrap_or(bytes), sums))
     })
-    .await??;
-    sums.extend(found);
-    Ok(bytes)
+    .await?
 }
 
 /// The parts of a file of this size.
-fn parts(bytes: u64) -> impl Iterator<Item = Range<u64>> {
+fn ranges(bytes: u64) -> impl Iterator<Item = Range<u64>> {
     (0..bytes.div_ceil(PART_BYTES)).map(move |part| part * PART_BYTES..bytes.min((part + 1) * PART_BYTES))
 }
 

@@ -11,6 +11,7 @@ use tracing::warn;
 
 use super::bucket::Publication;
 use super::directory::{Directory, bytes_on_disk};
+use super::early::Early;
 use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
 use super::synchronize::{Published, synchronize};
@@ -36,6 +37,8 @@ pub struct Staging {
     pub(super) time_to_live: Option<Duration>,
     /// Known digests, by file name.
     pub(super) digests: BTreeMap<String, FileDigest>,
+    /// Uploads large files while they are written, if there is a bucket.
+    pub(super) early: Option<Arc<Early>>,
     /// Whether the directory has its final name.
     pub(super) is_named: bool,
     pub(super) is_published: bool,
@@ -64,6 +67,11 @@ impl Staging {
             Some(_) => Fsync::Never,
             None => self.store.inner.config.fsync,
         }
+    }
+
+    /// What uploads large files while they are written, if there is a bucket: it has to learn of each write.
+    pub(crate) fn early(&self) -> Option<&Arc<Early>> {
+        self.early.as_ref()
     }
 
     /// Sets the age at which the offload expires, in whole seconds, at most [`TIME_TO_LIVE_MAX`]. `None`: that of the
@@ -185,6 +193,7 @@ impl Staging {
             indexes: record.files.iter().map(|file| added(&file.index_name())).collect(),
             manifest: added(MANIFEST_NAME),
             time_to_live: self.time_to_live,
+            begun: self.early.as_ref().and_then(|early| early.finish(&record.files)),
         };
         let cipher = bucket.publish(publication, self.store.quotas())?;
         Ok(Some(InBucket { store: self.store.clone(), cipher }))
