@@ -10,6 +10,8 @@
     reason = "a program that may stop at the first surprise"
 )]
 
+mod scale;
+mod server;
 #[path = "../shared/mod.rs"]
 mod shared;
 
@@ -44,9 +46,14 @@ struct Client {
 }
 
 fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != server::ARGUMENT);
+    if arguments.next().is_some() {
+        return server::serve(arguments);
+    }
     for records in sizes(&[100_000, 1_000_000]) {
         measure(records);
     }
+    scale::measure();
 }
 
 fn measure(records: usize) {
