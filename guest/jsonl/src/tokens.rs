@@ -8,6 +8,9 @@ use crate::rule::{
     LONGER, OTHER_SIGN, PIECE, POSITION_MAX, SAME_SIGN, SIGN, State, TAB, VOWEL,
 };
 
+/// Fewest characters of ASCII that are counted at once: what the cost of a character depends on lies in as many before it.
+const ASCII_MIN: usize = POSITION_MAX as usize;
+
 /// Estimates the tokens of a text that is given in pieces, in integers: the same number wherever it is cut.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tokens {
@@ -20,14 +23,16 @@ impl Tokens {
     pub(crate) fn push(&mut self, text: &str) {
         let (bytes, mut at) = (text.as_bytes(), 0);
         while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            let end = at + BLOCK;
-            if let Some(masks) = Masks::of(block, self.state.last) {
-                self.block(&masks, block[BLOCK - 1]);
-                at = end;
+            let masks = Masks::of(block, self.state.last);
+            let ascii = masks.beyond.trailing_zeros() as usize;
+            if ascii >= ASCII_MIN {
+                self.ascii(&masks, block, ascii);
+                at += ascii;
             } else {
-                let block = text.get(at..text.ceil_char_boundary(end)).unwrap_or_default();
-                self.characters(block);
-                at += block.len();
+                let end = at + BLOCK - masks.beyond.leading_zeros() as usize;
+                let end = text.ceil_char_boundary(end);
+                self.characters(text.get(at..end).unwrap_or_default());
+                at = end;
             }
         }
         self.characters(text.get(at..).unwrap_or_default());
@@ -44,11 +49,16 @@ impl Tokens {
         }
     }
 
-    /// Adds 64 characters of ASCII.
+    /// Adds the first characters of a block, at least [`ASCII_MIN`], which are ASCII.
     #[inline(always)]
-    fn block(&mut self, masks: &Masks, last: u8) {
-        let &Masks { letter, capital, digit, space, tab, end, t, h, vowel, same } = masks;
-        let sign = !(letter | digit | space | tab | end);
+    fn ascii(&mut self, masks: &Masks, block: &[u8; BLOCK], length: usize) {
+        let unused = (BLOCK - length) as u32;
+        let used = u64::MAX >> unused;
+        let same = masks.same;
+        let [letter, capital, digit, space, tab] =
+            [masks.letter, masks.capital, masks.digit, masks.space, masks.tab].map(|mask| mask & used);
+        let [end, t, h, vowel] = [masks.end, masks.t, masks.h, masks.vowel].map(|mask| mask & used);
+        let sign = !(letter | digit | space | tab | end) & used;
         let state = &self.state;
         let was = |class| u64::from(state.class == class);
 
@@ -65,7 +75,7 @@ impl Tokens {
         let sixteen = eight & shifted(eight, before_eight, 8);
         let second = shifted(first & t, u64::from(state.is_t()) << 63, 1) & inner & !h;
         let second_capital = capital & after_capital & !(after_capital << 1 | u64::from(state.capitals > 1));
-        let open = shifted(three & vowel, u64::from(state.is_open()) << 63, 1) & !letter;
+        let open = shifted(three & vowel, u64::from(state.is_open()) << 63, 1) & !letter & used;
 
         let first_digit = digit & !(digit << 1 | was(Class::Digit));
         let thirds = self.thirds(digit, first_digit);
@@ -90,12 +100,13 @@ impl Tokens {
             + FURTHER_BREAK * count(end & after_end)
             + TAB * count(tab)
             + FURTHER_SPACE * count(space & after_space);
+        let last = block[length - 1];
         self.state = State {
             class: Class::of(char::from(last)),
             last,
-            position: inner.leading_ones().min(POSITION_MAX),
-            digits: if digit >> 63 == 0 { 0 } else { (thirds.leading_zeros() + 1) % 3 },
-            capitals: capital.leading_ones().min(CAPITALS_MAX),
+            position: (inner << unused).leading_ones().min(POSITION_MAX),
+            digits: if last.is_ascii_digit() { ((thirds << unused).leading_zeros() + 1) % 3 } else { 0 },
+            capitals: (capital << unused).leading_ones().min(CAPITALS_MAX),
         };
     }
 
@@ -124,7 +135,8 @@ fn shifted(mask: u64, before: u64, by: u32) -> u64 {
     mask << by | before >> (u64::BITS - by)
 }
 
-/// The positions of classes of characters in a block of ASCII.
+/// The positions of classes of characters in a block; other bytes are those of characters beyond ASCII.
+#[derive(Default)]
 struct Masks {
     letter: u64,
     capital: u64,
@@ -140,24 +152,24 @@ struct Masks {
     vowel: u64,
     /// Bytes equal to the one before.
     same: u64,
+    /// Bytes of characters beyond ASCII.
+    beyond: u64,
 }
 
 impl Masks {
-    /// The masks of a block after the byte `last`; `None` if it is not ASCII.
+    /// The masks of a block after the byte `last`.
     #[inline(always)]
-    fn of(block: &[u8; BLOCK], last: u8) -> Option<Self> {
+    fn of(block: &[u8; BLOCK], last: u8) -> Self {
         let mut shifted = [last; BLOCK];
         shifted[1..].copy_from_slice(&block[..BLOCK - 1]);
         let (lanes, before) = (block.as_chunks::<LANE>().0, shifted.as_chunks::<LANE>().0);
-        let mut masks =
-            Self { letter: 0, capital: 0, digit: 0, space: 0, tab: 0, end: 0, t: 0, h: 0, vowel: 0, same: 0 };
-        let mut beyond = Lane::splat(0);
+        let mut masks = Self::default();
         for (index, (lane, before)) in lanes.iter().zip(before).enumerate() {
             let bits = |lane: Lane| u64::from(lane.bits()) << (index * LANE);
             let lane = Lane::load(lane);
             let small = lane.or(Lane::splat(0x20));
             let vowel = small.equal(b'a').or(small.equal(b'i')).or(small.equal(b'o')).or(small.equal(b'u'));
-            beyond = beyond.or(lane);
+            masks.beyond |= bits(lane);
             masks.letter |= bits(small.minus(b'a').at_most(25));
             masks.capital |= bits(lane.minus(b'A').at_most(25));
             masks.digit |= bits(lane.minus(b'0').at_most(9));
@@ -169,7 +181,7 @@ impl Masks {
             masks.vowel |= bits(vowel);
             masks.same |= bits(lane.same(Lane::load(before)));
         }
-        (beyond.bits() == 0).then_some(masks)
+        masks
     }
 }
 
