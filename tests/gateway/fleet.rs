@@ -1,12 +1,17 @@
 //! Gateways over HTTP behind a load balancer, and clients whose connections stay open.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
+use lro_tests::{read, wait_until, workspace};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::faults::signal;
 use crate::http::{Exchange, Headers, Reply, bytes_of, host_of};
@@ -48,7 +53,12 @@ impl Replica {
 
     /// With all of these settings but the flags.
     pub(crate) fn start_with(script: &Script, setup: &Setup<'_>) -> Self {
-        let flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
+        Self::start_at("127.0.0.1:0", script, setup)
+    }
+
+    /// As [`Replica::start_with`], at this address.
+    pub(crate) fn start_at(address: &str, script: &Script, setup: &Setup<'_>) -> Self {
+        let flags = ["--listen", address, "--metrics-listen", "127.0.0.1:0"];
         let mut gateway = script.silent(&Setup { flags: &flags, ..*setup });
         let ready = gateway.told("metrics on ").replace("/metrics", "/readyz");
         let address = host_of(&gateway.url()).to_owned();
@@ -118,6 +128,10 @@ impl Balancer {
 
     /// The address of the gateway that a client was connected with last.
     pub(crate) fn behind(&self, client: &Caller) -> Option<String> {
+        if let Some(tried) = &client.answered_by {
+            // The last of those that nginx has tried.
+            return tried.rsplit(", ").next().map(str::to_owned);
+        }
         self.shared.behind.lock().unwrap().get(&client.local?).cloned()
     }
 }
@@ -150,6 +164,56 @@ impl Shared {
     }
 }
 
+/// The nginx of `compose.yaml`, before gateways that come back at their addresses. It passes connections on by their port, as all come
+/// from one machine here, and says in a header which gateway has answered.
+pub(crate) struct Nginx {
+    pub(crate) url: String,
+    process: Child,
+    _directory: TempDir,
+}
+
+/// Longer than nginx takes a gateway for failed: `fail_timeout` in `compose.yaml`.
+pub(crate) const NGINX_FAILED_FOR: Duration = Duration::from_secs(6);
+
+/// The header.
+const ANSWERED_BY: &str = "answered-by";
+
+impl Nginx {
+    pub(crate) fn start(program: &str, replicas: &[Replica]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let compose = read(&workspace().join("host-example/dist/compose.yaml"));
+        let events = compose.find("      events {}").unwrap();
+        let mut lines: Vec<String> = compose[events..].lines().map(|line| line.replace("$$", "$")).collect();
+        lines.retain(|line| !line.contains("server gateway-2"));
+        for line in &mut lines {
+            let text = line.trim_start();
+            if text.starts_with("hash ") {
+                *line = "hash $remote_port consistent;".to_owned();
+            } else if let Some((_, how)) = text.split_once("gateway-1:8808 ") {
+                let server = |replica: &Replica| format!("server {} {how}\n", replica.address());
+                *line = replicas.iter().map(server).collect();
+            } else if text.starts_with("listen ") {
+                *line = format!("listen 127.0.0.1:{port};\nadd_header {ANSWERED_BY} $upstream_addr always;");
+            }
+        }
+        let directory = TempDir::new().unwrap();
+        let own = |name: &str| directory.path().join(name).display().to_string();
+        let main = format!("daemon off;\npid {};\nerror_log {};\n", own("pid"), own("log"));
+        let access = "http {\naccess_log off;";
+        fs::write(own("nginx.conf"), main + &lines.join("\n").replacen("http {", access, 1)).unwrap();
+        let process = Command::new(program).args(["-c", &own("nginx.conf")]).spawn().unwrap();
+        wait_until("nginx listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self { url: format!("http://127.0.0.1:{port}/mcp"), process, _directory: directory }
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        signal("-QUIT", self.process.id());
+        let _ = self.process.wait();
+    }
+}
+
 /// A client of one generation of the protocol.
 pub(crate) struct Caller {
     url: String,
@@ -157,6 +221,8 @@ pub(crate) struct Caller {
     connection: Option<BufReader<TcpStream>>,
     /// Its own address on the connection of the last request.
     local: Option<SocketAddr>,
+    /// The gateway that has answered last, if nginx says it.
+    answered_by: Option<String>,
     /// Whether it is of a revision with a handshake.
     shakes_hands: bool,
     session: Option<String>,
@@ -168,8 +234,16 @@ pub(crate) struct Caller {
 impl Caller {
     /// A client of 2026-07-28.
     pub(crate) fn modern(url: &str) -> Self {
-        let (connection, local, session) = (None, None, None);
-        Self { url: url.to_owned(), connection, local, shakes_hands: false, session, sessions: 0, asked: 0 }
+        Self {
+            url: url.to_owned(),
+            connection: None,
+            local: None,
+            answered_by: None,
+            shakes_hands: false,
+            session: None,
+            sessions: 0,
+            asked: 0,
+        }
     }
 
     /// A client of 2025-11-25, which begins a session with its first call.
@@ -240,6 +314,7 @@ impl Caller {
         let bytes = bytes_of(&self.url, "POST", headers, message.to_string().as_bytes());
         reader.get_mut().write_all(&bytes).map_err(|error| format!("cannot send: {error}"))?;
         let (reply, reader) = Exchange::try_read(reader).map_err(|error| error.to_string())?.finish_and_stay();
+        self.answered_by = reply.headers.get(ANSWERED_BY).cloned();
         let closes = reply.headers.get("connection").is_some_and(|value| value == "close");
         self.connection = Some(reader).filter(|_| !closes && reply.whole);
         Ok(reply)

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::faults::{FaultyHttp, tool_call};
-use crate::fleet::{Balancer, Caller, Replica};
+use crate::fleet::{Balancer, Caller, NGINX_FAILED_FOR, Nginx, Replica};
 use crate::http::Session;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured};
 use crate::support::{lro, path_text};
@@ -203,10 +203,15 @@ fn replica(script: &Script, url: &str, toml: &str) -> Replica {
 
 /// A replica over HTTP with a bucket behind this port, before the server at an address or a script.
 fn replica_before(upstream: &str, port: u16, script: &Script, url: &str, toml: &str) -> Replica {
+    replica_at("127.0.0.1:0", upstream, port, script, url, toml)
+}
+
+/// As [`replica_before`], at an address.
+fn replica_at(address: &str, upstream: &str, port: u16, script: &Script, url: &str, toml: &str) -> Replica {
     let variables = Service::S3.variables(port);
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     variables.extend([("MCP_LRO_STORE", url), ("ALICE_TOKEN", "alice-secret"), ("BOB_TOKEN", "bob-secret")]);
-    Replica::start_with(script, &Setup { upstream, toml, variables: &variables, ..Setup::default() })
+    Replica::start_at(address, script, &Setup { upstream, toml, variables: &variables, ..Setup::default() })
 }
 
 /// What `lro_job` says of a job: its state, or its result.
@@ -451,17 +456,20 @@ fn replicas_killed_under_load_give_no_wrong_answer_and_lose_no_offload() {
     let mut large = structured(&json!({"items": records(2000)}));
     large["resultType"] = json!("complete");
     let script = slow(0.02).tool("large", "", large);
-    let start = || {
-        replica(&script, &url, "gateway.jobs-kept = 100_000\nstore-lease-seconds = 10\n[tools.slow]\njob = \"always\"")
+    let start = |address: &str| {
+        let toml = "gateway.jobs-kept = 100_000\nstore-lease-seconds = 10\n[tools.slow]\njob = \"always\"";
+        replica_at(address, "", Service::S3.port(), &script, &url, toml)
     };
+    let anywhere = "127.0.0.1:0";
     let balancer = Balancer::start();
-    let mut replicas: Vec<Replica> = (0..3).map(|_| start()).collect();
+    let mut replicas: Vec<Replica> = (0..3).map(|_| start(anywhere)).collect();
     replicas.iter().for_each(|replica| balancer.add(replica));
+    let nginx = env::var("LRO_TEST_NGINX").ok().map(|program| Nginx::start(&program, &replicas));
+    let front = nginx.as_ref().map_or(&balancer.url, |nginx| &nginx.url);
     let (known, is_over) = (Known::default(), AtomicBool::new(false));
     let client = |index: usize| {
         let mut number = index * 1_000_000 + index;
-        let mut caller =
-            if index.is_multiple_of(2) { Caller::modern(&balancer.url) } else { Caller::legacy(&balancer.url) };
+        let mut caller = if index.is_multiple_of(2) { Caller::modern(front) } else { Caller::legacy(front) };
         while !is_over.load(Ordering::Relaxed) {
             match step(&mut caller, &known, number) {
                 Ok(()) => known.answered.fetch_add(1, Ordering::Relaxed),
@@ -486,11 +494,22 @@ fn replicas_killed_under_load_give_no_wrong_answer_and_lose_no_offload() {
         for _ in 0..kills {
             some_more();
             let victim = replicas.remove(0);
-            known.killed.lock().unwrap().insert(victim.address().to_owned());
+            let address = victim.address().to_owned();
+            let mut killed = known.killed.lock().unwrap();
+            if nginx.is_some() {
+                // They run again.
+                killed.clear();
+            }
+            killed.insert(address.clone());
+            drop(killed);
             victim.signal("-9");
             balancer.remove(&victim);
             victim.end();
-            let new = start();
+            let new = start(if nginx.is_some() { &address } else { anywhere });
+            if nginx.is_some() {
+                // For so long it takes a gateway for failed, and when all have, it answers itself.
+                thread::sleep(NGINX_FAILED_FOR);
+            }
             balancer.add(&new);
             replicas.push(new);
         }
