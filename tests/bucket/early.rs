@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use lro_host::filter::{Decision, Filter, Request};
+use lro_host::policy::{Slot, Trial};
 use lro_host::sandbox::Limits;
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Section, Store, Ulid};
-use lro_tests::bucket::{Seen, Service, keys};
+use lro_tests::bucket::{Proxy, Seen, Service, keys};
 use lro_tests::{always, hostile_policy, offloaded, request, text, wait_until};
 
 use crate::encrypted::{FIRST, key_directory};
@@ -19,8 +21,11 @@ const BLOCKS: usize = 24;
 
 /// What a policy does with a result, with the limits of a call.
 fn decide(store: Store, behaviour: &str, limits: Limits) -> Decision {
-    let filter =
-        Filter { slot: hostile_policy().into(), store: Ok(store), limits, failure: FailureMode::Open, documents: None };
+    decide_with(hostile_policy().into(), store, behaviour, limits)
+}
+
+fn decide_with(slot: Arc<Slot>, store: Store, behaviour: &str, limits: Limits) -> Decision {
+    let filter = Filter { slot, store: Ok(store), limits, failure: FailureMode::Open, documents: None };
     let settings = PolicySettings { custom: Some(format!("{behaviour}:{BLOCKS}")), ..always() };
     filter.apply(&Request { tenant: TEAM.to_owned(), ..request(settings) }, &text("a result"))
 }
@@ -33,6 +38,11 @@ fn read(place: &Place, keys: Option<PathBuf>, id: Ulid, name: &str) -> Vec<u8> {
     reader.bytes(0, usize::MAX).unwrap()
 }
 
+/// The parts that were sent through a proxy, each as often as it was.
+fn parts(proxy: &Proxy) -> Vec<String> {
+    proxy.seen().into_iter().filter(is_part).map(|seen| seen.target).collect()
+}
+
 fn is_part(seen: &Seen) -> bool {
     seen.method == "PUT" && ["partNumber=", "comp=block&"].iter().any(|one| seen.target.contains(one))
 }
@@ -43,10 +53,24 @@ fn each_part_of_a_large_file_is_sent_once() {
         let proxy = place.proxy();
         let store = place.open_behind("one", proxy.port(), |_| {});
         let id = offloaded(decide(store, "many-bytes", Limits::default())).offload.id();
-        let parts: Vec<String> = proxy.seen().into_iter().filter(is_part).map(|seen| seen.target).collect();
+        let parts = parts(&proxy);
         let distinct: HashSet<&String> = parts.iter().collect();
         assert_eq!((parts.len(), distinct.len()), (3, 3), "{parts:?}");
         assert!(read(place, None, id, "big.bin") == vec![b'x'; BLOCKS * MIB]);
+    });
+}
+
+#[test]
+fn nothing_of_a_trial_is_uploaded() {
+    in_each_bucket(|place| {
+        let proxy = place.proxy();
+        let store = place.open_behind("one", proxy.port(), |_| {});
+        let slot: Arc<Slot> = hostile_policy().into();
+        slot.begin_trial(hostile_policy(), Trial { calls: Some(1), time: None, promote: false }).unwrap();
+        offloaded(decide_with(Arc::clone(&slot), store, "many-bytes", Limits::default()));
+        let report = || slot.status().trial.unwrap();
+        wait_until("the trial's end", || report().outcome.is_some());
+        assert_eq!((report().same, parts(&proxy).len()), (1, 3), "{:?}", report());
     });
 }
 

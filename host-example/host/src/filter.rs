@@ -461,7 +461,7 @@ impl Filter {
             None => staging.with_time_to_live(request.time_to_live),
         };
         let Output { staging, record, offloaded_tokens, notes, cost } =
-            self.write(policy, request, call, payload, plan, staging).await?;
+            self.write(policy, request, call, payload, plan, staging.with_early_uploads()).await?;
         let shown = record.descriptor.clone();
         let offload = staging.publish(record)?;
         let descriptor = match call.settings.level {

@@ -378,22 +378,17 @@ impl Store {
         let name = staging_name(opened.owner.id, id);
         match parent.create_directory(&name)? {
             Some(directory) => {
-                let (store, digests) = (self.clone(), BTreeMap::new());
-                // Without one that can be opened, publishing fails and says why.
-                let early = self.bucket().ok().flatten().map(|bucket| {
-                    let path = directory.path.clone();
-                    Arc::new(Early::new(Arc::clone(bucket), tenant_name(tenant), id, path))
-                });
+                let (store, tenant, digests) = (self.clone(), tenant.to_owned(), BTreeMap::new());
                 Ok(Staging {
                     store,
                     opened,
-                    tenant: tenant.to_owned(),
+                    tenant,
                     id,
                     parent,
                     directory,
                     time_to_live: None,
                     digests,
-                    early,
+                    early: None,
                     is_named: false,
                     is_published: false,
                 })

@@ -37,7 +37,7 @@ pub struct Staging {
     pub(super) time_to_live: Option<Duration>,
     /// Known digests, by file name.
     pub(super) digests: BTreeMap<String, FileDigest>,
-    /// Uploads large files while they are written, if there is a bucket.
+    /// See [`Staging::with_early_uploads`].
     pub(super) early: Option<Arc<Early>>,
     /// Whether the directory has its final name.
     pub(super) is_named: bool,
@@ -69,7 +69,16 @@ impl Staging {
         }
     }
 
-    /// What uploads large files while they are written, if there is a bucket: it has to learn of each write.
+    /// Has large files uploaded while they are written, if there is a bucket.
+    pub(crate) fn with_early_uploads(mut self) -> Self {
+        // Without one that can be opened, publishing fails and says why.
+        let bucket = self.store.bucket().ok().flatten();
+        let early = |bucket| Early::new(bucket, tenant_name(&self.tenant), self.id, self.directory.path.clone());
+        self.early = bucket.cloned().map(early).map(Arc::new);
+        self
+    }
+
+    /// What has to learn of each write then.
     pub(crate) fn early(&self) -> Option<&Arc<Early>> {
         self.early.as_ref()
     }
