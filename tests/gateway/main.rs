@@ -21,6 +21,7 @@ mod fleet;
 mod generations;
 mod headers;
 mod http;
+mod idle;
 mod intercepted;
 mod job_default;
 mod job_input;

@@ -176,6 +176,7 @@ impl Prepared {
     pub fn restock(&self, limits: &Limits) {
         self.stock.fill(|| {
             let permit = self.permits.stock()?;
+            let _running = self.permits.run();
             job::now_or_never(self.inspection(limits, permit))?.ok()
         });
     }

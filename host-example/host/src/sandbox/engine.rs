@@ -1,4 +1,4 @@
-//! The engine that all policies of a process share, and its epoch clock.
+//! The engine that all policies of a process share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use super::bindings::document::LroDocumentPre;
 use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
 use super::document::PreparedDocumentReader;
+use super::epoch::Epoch;
 use super::filesystem::{Filesystem, View};
 use super::permits::PoolPermits;
 use super::room::{Addressing, MEMORIES_MAX, Room, TABLES_MAX};
@@ -103,7 +104,7 @@ impl std::fmt::Debug for Sandbox {
 impl Sandbox {
     /// Creates an engine with a pool of instances for [`CONCURRENT_CALLS_MAX`] calls, which reserves 1.1 TiB of address
     /// space. Where there is less, calls are fewer, or map new memory each, which is logged. Starts a thread that advances
-    /// the epoch; it ends with the last clone and the last policy.
+    /// the epoch while calls run; it ends with the last clone and the last policy.
     ///
     /// # Errors
     /// When this processor or system cannot run compiled code.
@@ -127,11 +128,11 @@ impl Sandbox {
     /// As [`Sandbox::new`].
     pub fn with(settings: SandboxSettings) -> wasmtime::Result<Self> {
         let (engine, room) = engine_with_room(settings)?;
-        start_clock(&engine)?;
+        let epoch = Epoch::start(engine.clone())?;
         let wasi = WasiCtx::builder().allow_blocking_current_thread(true).build().filesystem().clone();
         let linker = Arc::new(linker(&engine)?);
         let code = Code { fuel: settings.fuel, addressing: room.addressing() };
-        Ok(Self { linker, engine, wasi, code, permits: PoolPermits::new(room) })
+        Ok(Self { linker, engine, wasi, code, permits: PoolPermits::new(room, epoch) })
     }
 
     /// How many calls run at the same time.
@@ -275,18 +276,4 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
     preopens::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
     super::inert::add_to_linker(&mut linker)?;
     Ok(linker)
-}
-
-fn start_clock(engine: &Engine) -> wasmtime::Result<()> {
-    let engine = engine.weak();
-    std::thread::Builder::new().name("lro-epoch".into()).spawn(move || {
-        loop {
-            std::thread::sleep(EPOCH_TICK);
-            match engine.upgrade() {
-                Some(engine) => engine.increment_epoch(),
-                None => break,
-            }
-        }
-    })?;
-    Ok(())
 }

@@ -8,6 +8,7 @@ pub mod bindings;
 mod call;
 mod document;
 mod engine;
+mod epoch;
 mod filesystem;
 pub(crate) mod gate;
 mod inert;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::call::CallError;
 use super::engine::CONCURRENT_CALLS_MAX;
+use super::epoch::{Epoch, Running};
 use super::gate::{Bounds, Gate, Permit};
 use super::room::Room;
 
@@ -26,6 +27,7 @@ pub(super) struct PoolPermits {
     calls: Arc<Gate>,
     questions: Arc<Gate>,
     stock: Arc<Gate>,
+    epoch: Arc<Epoch>,
 }
 
 /// The permits for one instance, released when dropped.
@@ -34,6 +36,8 @@ pub(super) struct PoolPermit {
     calls: u32,
     _permit: Permit,
     _question: Option<Permit>,
+    /// Of a call, which runs; what is in stock does not.
+    _running: Option<Running>,
 }
 
 impl PoolPermit {
@@ -43,8 +47,13 @@ impl PoolPermit {
 }
 
 impl PoolPermits {
-    pub(super) fn new(room: Room) -> Self {
-        Self { room, weight: 1, calls: Arc::default(), questions: Arc::default(), stock: Arc::default() }
+    pub(super) fn new(room: Room, epoch: Arc<Epoch>) -> Self {
+        Self { room, weight: 1, calls: Arc::default(), questions: Arc::default(), stock: Arc::default(), epoch }
+    }
+
+    /// Has the epoch advance, for what runs without a permit of a call.
+    pub(super) fn run(&self) -> Running {
+        self.epoch.run()
     }
 
     /// The same permits, for calls of a component with so many memories.
@@ -60,7 +69,7 @@ impl PoolPermits {
     /// Waits for a permit for a call of a policy.
     pub(super) async fn call(&self, wait: Duration) -> Result<PoolPermit, CallError> {
         let permit = self.acquire(&self.calls, self.room.calls, wait).await?;
-        Ok(PoolPermit { calls: self.room.calls, _permit: permit, _question: None })
+        Ok(self.running(permit, None))
     }
 
     /// Waits for a permit for a query.
@@ -68,13 +77,17 @@ impl PoolPermits {
         let questions = (self.room.calls / 2).max(self.weight);
         let question = self.acquire(&self.questions, questions, wait).await?;
         let permit = self.acquire(&self.calls, self.room.calls, wait).await?;
-        Ok(PoolPermit { calls: self.room.calls, _permit: permit, _question: Some(question) })
+        Ok(self.running(permit, Some(question)))
+    }
+
+    fn running(&self, permit: Permit, question: Option<Permit>) -> PoolPermit {
+        PoolPermit { calls: self.room.calls, _permit: permit, _question: question, _running: Some(self.run()) }
     }
 
     /// Returns a permit for a stocked instance, if one is free.
     pub(super) fn stock(&self) -> Option<PoolPermit> {
         let permit = self.stock.try_acquire(self.room.stock, self.weight)?;
-        Some(PoolPermit { calls: self.room.calls, _permit: permit, _question: None })
+        Some(PoolPermit { calls: self.room.calls, _permit: permit, _question: None, _running: None })
     }
 
     /// The number of waiters is unlimited, because the number of calling threads is limited.
