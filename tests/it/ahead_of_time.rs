@@ -1,6 +1,6 @@
 //! Components that are compiled when the command is built, and loaded where it runs.
 
-use std::env::consts::ARCH;
+use std::env::consts::{ARCH, OS};
 
 use lro_host::documents::DOCUMENT_COMPONENT;
 use lro_host::extract::{EXTRACT_COMPONENT, SQL_COMPONENT};
@@ -19,7 +19,12 @@ fn load(sandbox: &Sandbox, file: &[u8]) -> wasmtime::Result<Component> {
 
 #[test]
 fn what_is_compiled_for_this_platform_runs_in_the_sandbox() {
-    let (sandbox, target) = (Sandbox::new().unwrap(), format!("{ARCH}-unknown-linux-musl"));
+    let platform = match OS {
+        "windows" => "pc-windows-gnu",
+        "macos" => "apple-darwin",
+        _ => "unknown-linux-musl",
+    };
+    let (sandbox, target) = (Sandbox::new().unwrap(), format!("{ARCH}-{platform}"));
     let made = [DEFAULT_POLICY, EXTRACT_COMPONENT, SQL_COMPONENT, DOCUMENT_COMPONENT].map(|component| {
         let file = compile_ahead(component, &target).unwrap();
         assert_eq!(file[..32], Digest::of(component).0);

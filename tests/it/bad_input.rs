@@ -1,8 +1,6 @@
-//! Bad input, bad disks: a clear error or a file of text, and nothing lost.
+//! Bad input, and no directory to write to: a clear error or a file of text, and nothing lost.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use lro_host::filter::{Decision, Offloaded, Outcome, Request};
@@ -10,14 +8,11 @@ use lro_host::mcp::ToolResult;
 use lro_host::sandbox::{Part, Payload};
 use lro_host::settings::{PolicySettings, SectionRule};
 use lro_host::store::{FileKind, Origin};
-use lro_tests::{TENANT, always, check, filter, offloaded, request, settings, structured, text};
+use lro_tests::{TENANT, always, check_on_unix, filter, offloaded, request, settings, structured, text};
 use tempfile::TempDir;
 
 /// Most memory of the default policy, whatever the size of the result.
 const MEMORY_BYTES_MAX: usize = 8 << 20;
-
-/// Tells a child where to write.
-const ROOT_VARIABLE: &str = "LRO_TEST_BAD_DISK_ROOT";
 
 fn apply(root: &Path, payload: &Arc<Payload>) -> Decision {
     let decision = filter(root).apply(&request(always()), payload);
@@ -116,7 +111,7 @@ fn strange_but_legal_documents_are_kept() {
         let decision = apply(&root.path().join("store"), &structured(document));
         assert!(matches!(decision.outcome, Outcome::Offload(_)), "{beginning}: {:?}", decision.failure);
         let found = offloaded(decision);
-        println!("{beginning}: {}", check(&[&"lossless", &found.offload.path(), &input]));
+        check_on_unix(&[&"lossless", &found.offload.path(), &input]);
     }
 }
 
@@ -194,10 +189,10 @@ fn a_section_key_that_is_no_list() {
     let records: Vec<_> =
         found.offload.record().files.iter().map(|file| (file.section.as_str(), file.records)).collect();
     assert_eq!(records, [("scalar", 1), ("object", 1), ("rows", 500)]);
-    check(&[&"lossless", &found.offload.path(), &input]);
+    check_on_unix(&[&"lossless", &found.offload.path(), &input]);
 }
 
-fn large() -> Arc<Payload> {
+pub(crate) fn large() -> Arc<Payload> {
     structured(format!(
         r#"{{"rows":[{}]}}"#,
         vec![r#"{"id":1,"text":"0123456789012345678901234567890123456789"}"#; 400_000].join(",")
@@ -205,7 +200,7 @@ fn large() -> Arc<Payload> {
 }
 
 /// The call succeeds with a warning, and nothing of the failed offload is left.
-fn falls_back(decision: Decision, root: &Path) {
+pub(crate) fn falls_back(decision: Decision, root: &Path) {
     let Outcome::Truncate { warning: Some(warning), .. } = &decision.outcome else {
         panic!("{:?}, because of {:?}", decision.outcome, decision.failure)
     };
@@ -216,7 +211,7 @@ fn falls_back(decision: Decision, root: &Path) {
     }
 }
 
-fn plain() -> Request {
+pub(crate) fn plain() -> Request {
     request(always())
 }
 
@@ -230,92 +225,4 @@ fn a_directory_that_cannot_be_made_is_no_failure_of_the_call() {
     // It recovers when the fault clears.
     std::fs::remove_file(root.path().join(TENANT)).unwrap();
     offloaded(filter.apply(&plain(), &large()));
-}
-
-/// Not a test of its own: what the two below run on a disk that is full or a process that may not write much.
-#[test]
-fn child_on_a_bad_disk() {
-    let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };
-    let root = Path::new(&root);
-    let filter = filter(root);
-    let decision = filter.apply(&plain(), &large());
-    let failure = decision.failure.as_ref().unwrap().to_string();
-    assert!(failure.contains("space"), "{failure}");
-    falls_back(decision, root);
-    // The next, smaller call works.
-    offloaded(filter.apply(&plain(), &structured(format!("[{}]", vec!["1"; 1000].join(",")))));
-    println!("the child is done");
-}
-
-fn run_child(command: &mut Command, root: &Path) -> Result<(), String> {
-    let output = command.env(ROOT_VARIABLE, root).output().map_err(|error| error.to_string())?;
-    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    if output.status.success() && text.contains("the child is done") {
-        Ok(())
-    } else {
-        Err(format!("{}: {text}", output.status))
-    }
-}
-
-/// The arguments that run one of the children.
-fn child(name: &str) -> [String; 4] {
-    ["--exact", &format!("bad_input::{name}"), "--nocapture", "--test-threads=1"].map(str::to_owned)
-}
-
-#[test]
-fn a_full_disk_is_no_failure_of_the_call() {
-    let root = TempDir::new().unwrap();
-    let mount = format!("mount -t tmpfs -o size=8m,mode=700 tmpfs '{}'", root.path().display());
-    if !Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: `unshare -rm` with a tmpfs does not work here");
-        return;
-    }
-    let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", &format!("{mount} && exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
-    run_child(command.args(child("child_on_a_bad_disk")), root.path()).unwrap();
-}
-
-/// Not a test of its own: what the one below runs where the directory of the tenant cannot be written.
-#[test]
-fn child_on_a_read_only_disk() {
-    let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };
-    let root = Path::new(&root);
-    falls_back(filter(root).apply(&plain(), &large()), root);
-    println!("the child is done");
-}
-
-#[test]
-fn a_read_only_directory_is_no_failure_of_the_call() {
-    let root = TempDir::new().unwrap();
-    let tenant = root.path().join(TENANT);
-    std::fs::create_dir(&tenant).unwrap();
-    let mount = format!("mount -t tmpfs -o ro,mode=700 tmpfs '{}'", tenant.display());
-    if Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output().is_ok_and(|output| output.status.success()) {
-        let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-c", &format!("{mount} && exec \"$0\" \"$@\"")]);
-        command.arg(std::env::current_exe().unwrap());
-        run_child(command.args(child("child_on_a_read_only_disk")), root.path()).unwrap();
-    } else {
-        println!("skipped: `unshare -rm` with a tmpfs does not work here");
-    }
-    std::fs::set_permissions(&tenant, std::fs::Permissions::from_mode(0o500)).unwrap();
-    if std::fs::write(tenant.join("probe"), "").is_ok() {
-        println!("skipped: modes do not stop this user");
-        return;
-    }
-    falls_back(filter(root.path()).apply(&plain(), &large()), root.path());
-}
-
-// The signal is ignored here as the command `lro` does it.
-#[test]
-fn a_file_size_limit_is_no_failure_of_the_call() {
-    if !Command::new("env").args(["--ignore-signal=XFSZ", "true"]).output().is_ok_and(|output| output.status.success())
-    {
-        println!("skipped: this `env` cannot ignore a signal");
-        return;
-    }
-    let root = TempDir::new().unwrap();
-    let mut command = Command::new("env");
-    command.args(["--ignore-signal=XFSZ", "prlimit", "--fsize=4000000"]).arg(std::env::current_exe().unwrap());
-    run_child(command.args(child("child_on_a_bad_disk")), root.path()).unwrap();
 }

@@ -3,17 +3,19 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 mod ahead_of_time;
-// These need commands and settings of files that Windows does not have.
+// Mounts, limits and modes of Unix.
 #[cfg(unix)]
+mod bad_disk;
 mod bad_input;
+// The program that compares is run by Python, and `make test-data` installs none for Windows.
 #[cfg(unix)]
 mod bench_compare;
 mod crash;
-#[cfg(unix)]
 mod descriptor;
 mod differential;
 mod extract;
 mod questions;
+// As above: it is another program in Python that checks the data.
 #[cfg(unix)]
 mod real_data;
 mod sandbox;

@@ -8,7 +8,8 @@ use lro_host::filter::Offloaded;
 use lro_host::sandbox::Payload;
 use lro_host::settings::PolicySettings;
 use lro_tests::{
-    always, always_full, check, filter, offloaded, read_data, request, structured, text, try_check, workspace,
+    always, always_full, check, filter, offloaded, read_data, request, structured, text, try_check, with_directory,
+    workspace,
 };
 use tempfile::TempDir;
 
@@ -169,8 +170,7 @@ fn descriptors_are_short_whatever_the_data() {
     for set in data_sets() {
         let published = publish(set, always());
         let descriptor = &published.offloaded.descriptor;
-        let directory = published.offloaded.offload.path().to_str().unwrap();
-        let (own, all) = (lro_jsonl::tokens(&descriptor.replace(directory, "")), lro_jsonl::tokens(descriptor));
+        let (own, all) = (lro_jsonl::tokens(&with_directory(&published.offloaded, "")), lro_jsonl::tokens(descriptor));
         assert!(own < 600, "{}: {own} tokens: {descriptor}", set.name);
         assert!(all < 1_200, "{}: {all} tokens with its paths: {descriptor}", set.name);
         let full = publish(set, always_full()).offloaded.descriptor.chars().count();

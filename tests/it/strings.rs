@@ -9,7 +9,7 @@ use lro_host::filter::Offloaded;
 use lro_host::sandbox::Payload;
 use lro_host::store::{FileKind, FileRecord, Form, Origin};
 use lro_jsonl::Measure;
-use lro_tests::{always, check, extractor, filter, offloaded, request, structured, text};
+use lro_tests::{always, check_on_unix, extractor, filter, offloaded, request, structured, text};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -55,8 +55,8 @@ fn publish(document: &str) -> Published {
             assert!(cost.memory_bytes < MEMORY_BYTES_MAX, "{} bytes of memory", cost.memory_bytes);
         }
         let offloaded = offloaded(decision);
-        check(&[&"lossless", &offloaded.offload.path(), &input]);
-        check(&[&"summary", &offloaded.offload.path()]);
+        check_on_unix(&[&"lossless", &offloaded.offload.path(), &input]);
+        check_on_unix(&[&"summary", &offloaded.offload.path()]);
         let descriptor = serde_json::from_str(&offloaded.descriptor).unwrap();
         Published { offloaded, descriptor, _root: root }
     });

@@ -11,7 +11,7 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Part, Payload};
 use lro_host::settings::{DescriptorLevel, PolicySettings};
 use lro_host::store::{FileKind, FileRecord, Form, Origin};
-use lro_tests::{always, extractor, filter, offloaded, request, structured, text};
+use lro_tests::{always, extractor, filter, offloaded, request, structured, text, with_directory};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -401,8 +401,7 @@ fn descriptors_of_texts_keep_to_their_budgets() {
                     lro_host::filter::Request { abilities, settings: Arc::new(settings), ..request(always()) };
                 let root = TempDir::new().unwrap();
                 let found = offloaded(filter(root.path()).apply(&request, &text(content.clone())));
-                let path = found.offload.path().to_str().unwrap();
-                let shown = found.descriptor.replace(path, "");
+                let shown = with_directory(&found, "");
                 let shown = shown.split(",\"integrity\":").next().unwrap();
                 assert!(lro_jsonl::tokens(shown) < most, "{} tokens: {shown}", lro_jsonl::tokens(shown));
             }

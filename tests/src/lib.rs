@@ -74,6 +74,13 @@ pub fn check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> serde_json::Value {
     }
 }
 
+/// As [`check`], but does nothing on Windows, for which `make test-data` installs no Python.
+pub fn check_on_unix(arguments: &[&dyn AsRef<std::ffi::OsStr>]) {
+    if cfg!(unix) {
+        check(arguments);
+    }
+}
+
 /// As [`check`], but returns findings as an error.
 ///
 /// # Errors
@@ -275,6 +282,12 @@ pub fn offloaded(decision: Decision) -> Offloaded {
         Outcome::Offload(offloaded) => *offloaded,
         other => panic!("{other:?}, because of {:?}", decision.failure),
     }
+}
+
+/// The descriptor with other words in the place of the directory, whose backslashes on Windows JSON doubles.
+pub fn with_directory(offloaded: &Offloaded, words: &str) -> String {
+    let path = serde_json::to_string(offloaded.offload.path()).expect("a path in UTF-8");
+    offloaded.descriptor.replace(path.trim_matches('"'), words)
 }
 
 /// The keys of a JSON object, in order.

@@ -47,7 +47,6 @@ if [ $# -gt 0 ]; then
     exit
 fi
 
-rm -rf "$compiled"
 case $platform in
     "$(uname -m)"-*) ;;
     *)
@@ -55,7 +54,15 @@ case $platform in
         lro=$target/compilers/release/lro
         ;;
 esac
-"$lro" generate compiled "$platform" "$compiled" >&2
+# Files that are the same stay, as cargo goes by their time.
+rm -rf "$compiled.new"
+"$lro" generate compiled "$platform" "$compiled.new" >&2
+if diff -rq "$compiled" "$compiled.new" > /dev/null 2>&1; then
+    rm -rf "$compiled.new"
+else
+    rm -rf "$compiled"
+    mv "$compiled.new" "$compiled"
+fi
 LRO_COMPILED=$(cd "$compiled" && pwd)
 export LRO_COMPILED
 program=$target/$platform/release/lro

@@ -213,6 +213,8 @@ impl Writer<'_> {
             Ok(is_base64)
         })?;
         if !is_base64 || decoder.finish(&mut bytes).is_err() {
+            // Windows keeps the name of a removed file until it is closed.
+            drop(file);
             self.directory.remove(&file_name)?;
             return Ok(false);
         }

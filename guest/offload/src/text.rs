@@ -146,6 +146,8 @@ impl Writer<'_> {
             }
             Err(broken) if is_table => {
                 records.discard()?;
+                // Windows keeps the name of a removed file until it is closed.
+                drop(file);
                 self.directory.remove(&original)?;
                 self.contents.notes.push(format!("{text} is not a table: {broken}; its sections are written"));
                 if pointer.is_some() {

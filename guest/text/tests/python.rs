@@ -147,7 +147,7 @@ fn records() -> impl Strategy<Value = Vec<Value>> {
 }
 
 #[test]
-fn csv() {
+fn csv_beside_python() {
     let cell = prop_oneof![
         3 => "[a-z0-9. ]{0,8}x?",
         1 => "[a-z,;\"\n\t ]{0,12}".prop_map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))),
@@ -183,7 +183,7 @@ fn csv() {
 }
 
 #[test]
-fn repr() {
+fn repr_beside_python() {
     let values = samples(records(), 1_500);
     let requests: Vec<_> = values.iter().map(|value| json!(["repr", value])).collect();
     for (index, (value, text)) in values.iter().zip(python(&requests)).enumerate() {
@@ -198,7 +198,7 @@ fn repr() {
 }
 
 #[test]
-fn yaml() {
+fn yaml_beside_python() {
     let values = samples(records(), 1_500);
     let requests: Vec<_> = values.iter().map(|value| json!(["dump", value])).collect();
     for (index, (value, text)) in values.iter().zip(python(&requests)).enumerate() {
@@ -216,7 +216,7 @@ fn yaml() {
 }
 
 #[test]
-fn yaml_by_hand() {
+fn yaml_by_hand_beside_python() {
     let texts = [
         "---\n# people\n- name: Ada   # first\n  born: 1815\n\n- name: Grace\n  tags:\n  - navy\n  -   cobol\n",
         "- a: |\n    one\n      two\n\n    three\n  b: |-\n    x\n  c: |+\n    y\n\n- a: >\n    folded\n    text\n",

@@ -250,8 +250,13 @@ fn cache() -> Check {
 /// Whether the gateway's files can be hidden from servers.
 fn isolation(config: &Config) -> Check {
     const CHECK: &str = "isolation";
-    const ADVICE: &str = "servers that run as you can read offloads and tokens: allow unprivileged user namespaces, or run them as \
-        another user (gateway.user)";
+    const ADVICE: &str = if cfg!(target_os = "linux") {
+        "servers that run as you can read offloads and tokens: allow unprivileged user namespaces, or run them as another user \
+        (gateway.user)"
+    } else {
+        "servers that run as you can read offloads and tokens: start them as another user yourself, and name their URL \
+        (gateway.upstream)"
+    };
     if !config.gateway.isolate {
         return Check::weaker(CHECK, "switched off (gateway.isolate)", ADVICE);
     }
