@@ -12,9 +12,7 @@ use lro_host::store::{BucketConfig, QuotaKind, Section, Store, StoreConfig, Stor
 use lro_tests::bucket::{BUCKET, Fate, Seen, keys, put};
 use lro_tests::extractor;
 
-use crate::support::{
-    HEADER, TEAM, content, forget_copies, has_copy, id, id_of_age, in_each_bucket, is_absent, publish, rows,
-};
+use crate::support::{HEADER, TEAM, content, forget_copies, has_copy, id, in_each_bucket, is_absent, publish, rows};
 
 /// Method, last part of the key and range.
 fn shown(seen: &[Seen]) -> Vec<String> {
@@ -188,36 +186,6 @@ fn copies_make_room_for_each_other_and_come_again() {
         let refused = publish(&store, id(), &[("a.txt", &"x".repeat(400_000))]);
         assert!(matches!(refused, Err(StoreError::Quota { which: QuotaKind::Copies, .. })), "{refused:?}");
         assert!(keys(&place.url).iter().all(|key| ids.iter().any(|id| key.contains(&id.to_string()))));
-    });
-}
-
-#[test]
-fn a_quota_is_exceeded_by_what_others_have_added_since_the_last_count_alone() {
-    in_each_bucket(|place| {
-        let text = "x".repeat(100_000);
-        let ids = [90, 80, 70, 60, 50, 40].map(|seconds| id_of_age(seconds, 0));
-        let add = |store: &Store, number: usize| publish(store, ids[number], &[("a.txt", &text)]).unwrap();
-        let other = place.open("two");
-        add(&other, 0);
-        other.sweep(SystemTime::now()).unwrap();
-        let one = other.usage().bytes;
-        let quotas = StoreConfig { tenant_bytes_max: 3 * one + one / 2, ..place.config("one") };
-        let store = Store::open(quotas).unwrap();
-        let listed = || {
-            let seen = place.open("three");
-            seen.sweep(SystemTime::now()).unwrap();
-            seen.list().iter().map(|listed| listed.id).collect::<Vec<_>>()
-        };
-        // The first one counts all; what the other adds then, it does not know.
-        add(&store, 1);
-        add(&other, 2);
-        add(&other, 3);
-        add(&store, 4);
-        assert_eq!(listed(), ids[..5]);
-        // From the next count on, it does.
-        store.sweep(SystemTime::now()).unwrap();
-        add(&store, 5);
-        assert_eq!(listed(), ids[3..]);
     });
 }
 

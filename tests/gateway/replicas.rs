@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{env, thread};
 
-use lro_tests::bucket::{Fate, SERVICES, Service, keys, keys_with};
+use lro_tests::bucket::{Fate, Proxy, SERVICES, Seen, Service, keys, keys_with};
 use lro_tests::wait_until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -105,6 +105,29 @@ fn a_tenant_finds_nothing_of_another_in_the_bucket() {
     let read = json!({"handle": handle, "section": "items"});
     assert!(one.call("lro_read", read.clone())["isError"] != true);
     assert_eq!(two.call("lro_read", read)["isError"], true);
+}
+
+#[test]
+fn a_gateway_lists_a_bucket_when_it_is_its_turn_alone() {
+    let (url, proxies) = (Service::S3.new_bucket(), [Service::S3.proxy(), Service::S3.proxy()]);
+    // They sweep as often.
+    let start = |proxy: &Proxy| start_behind(Service::S3, proxy.port(), &url, "ttl-seconds = 2");
+    let mut gateways = proxies.each_ref().map(start);
+    gateways[0].descriptor("large");
+    let is_turn = |seen: &&Seen| seen.target.contains("/.sweep");
+    let mut seen: [Vec<Seen>; 2] = Default::default();
+    wait_until("what has expired is gone, and both have looked whose turn it is", || {
+        seen.iter_mut().zip(&proxies).for_each(|(seen, proxy)| seen.extend(proxy.seen()));
+        let have_looked = seen.iter().all(|seen| seen.iter().any(|one| is_turn(&one)));
+        have_looked && keys_with(&url, "/manifest.json").is_empty()
+    });
+    let of_all = |seen: &&Seen| seen.target.contains("list-type") && !seen.target.contains("/default");
+    for seen in &seen {
+        let lists = seen.iter().filter(of_all).count();
+        let turns = seen.iter().filter(|one| one.method == "PUT" && is_turn(one)).count();
+        assert!(lists <= turns, "{lists} lists and {turns} turns");
+    }
+    assert!(seen.iter().flatten().filter(of_all).count() > 0);
 }
 
 #[test]

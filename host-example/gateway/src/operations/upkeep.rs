@@ -42,7 +42,7 @@ impl Upkeep {
                 record_past_days(&store, &rules);
                 reporter.report(&rules);
                 if swept.elapsed() >= interval {
-                    sweep(&store);
+                    sweep(&store, interval);
                     remove_history_before(&store, history_days);
                     swept = Instant::now();
                 }
@@ -71,8 +71,8 @@ impl Drop for Upkeep {
     }
 }
 
-fn sweep(store: &Store) {
-    if let Err(error) = store.sweep(SystemTime::now()) {
+fn sweep(store: &Store, interval: Duration) {
+    if let Err(error) = store.sweep_in_turn(SystemTime::now(), interval) {
         tracing::warn!(error = &error as &dyn std::error::Error, "cannot sweep the store");
     }
 }

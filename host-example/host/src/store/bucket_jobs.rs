@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use tracing::warn;
 
-use super::bucket::{Bucket, Object, Quotas};
+use super::bucket::{Bucket, Object};
+use super::bucket_ledger::Quotas;
 use super::jobs::{JOBS, Mark, RUNNING_BYTES_MAX};
 use super::usage::{Counted, Kind};
 use super::{JobRecord, JobState, StoreError, Ulid};
@@ -70,11 +71,13 @@ impl Bucket {
     ) -> Result<(), StoreError> {
         let (mark, bytes) = (Mark::Running(self.lease()?), record.len() as u64);
         self.make_room(tenant, bytes, quotas, |ledger| ledger.add_running(tenant, bytes))?;
-        self.objects.put(&key(tenant, id, mark), record.to_vec())
+        self.objects.put(&key(tenant, id, mark), record.to_vec())?;
+        self.add_to_ledger(tenant, bytes);
+        Ok(())
     }
 
     pub(super) fn end_job(
-        &self,
+        self: &Arc<Self>,
         tenant: &str,
         id: Ulid,
         record: &[u8],
@@ -84,6 +87,7 @@ impl Bucket {
         let bytes = record.len() as u64;
         self.make_room(tenant, bytes, quotas, |ledger| ledger.add_ended(tenant, id, bytes, 0))?;
         self.objects.put(&key(tenant, id, Mark::Ended), record.to_vec())?;
+        self.add_to_ledger(tenant, bytes);
         // The job has its record, whatever becomes of others.
         if let Err(error) = self.remove_surplus(tenant, id, kept_max) {
             warn!(tenant, error = &error as &dyn std::error::Error, "cannot remove the record of a job");
@@ -145,7 +149,12 @@ impl Bucket {
     }
 
     fn records(&self, below: &str) -> Result<Vec<Record>, StoreError> {
-        self.objects.list(below, Vec::new(), |records, object| records.extend(Record::of(object)))
+        let mut records = Vec::new();
+        self.objects.list(below, |object| {
+            records.extend(Record::of(object));
+            Ok(())
+        })?;
+        Ok(records)
     }
 
     /// Removes expired records, and marks those as lost whose store is gone. What cannot be changed is logged and left to the

@@ -22,9 +22,9 @@ const OVER: &[u8] = b"0";
 /// Maximum size of a lease: two numbers.
 const LEASE_BYTES_MAX: u64 = 64;
 /// How often a lease is written while it holds, so that one request may fail.
-const RENEWALS: u32 = 3;
+pub(super) const RENEWALS: u32 = 3;
 /// Buckets tell when an object was written in whole seconds.
-const PRECISION: Duration = Duration::from_secs(1);
+pub(super) const PRECISION: Duration = Duration::from_secs(1);
 /// How often a lease is looked at that its holder writes at the same time.
 const ATTEMPTS: usize = 3;
 

@@ -16,6 +16,8 @@
 mod at_once;
 mod bucket;
 mod bucket_jobs;
+mod bucket_ledger;
+mod bucket_sweep;
 #[cfg(feature = "object-store")]
 mod cipher;
 #[cfg(not(feature = "object-store"))]
@@ -65,8 +67,10 @@ pub use lro_contract::ulid::{ParseUlidError, Ulid, rfc3339};
 pub use lro_reading::{Growth, Section};
 use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
+use serde::{Deserialize, Serialize};
 
-use self::bucket::{Bucket, Quotas};
+use self::bucket::Bucket;
+use self::bucket_ledger::Quotas;
 pub(crate) use self::copies::{Copying, Files};
 use self::directory::Directory;
 pub(crate) use self::early::Early;
@@ -111,6 +115,8 @@ pub const RETRY_TIME_DEFAULT: Duration = Duration::from_secs(30);
 pub const LEFT_AGE_DEFAULT: Duration = Duration::from_secs(3600);
 /// Default of [`BucketConfig::lease_time`].
 pub const LEASE_TIME_DEFAULT: Duration = Duration::from_secs(30);
+/// Default of [`BucketConfig::ledger_time`].
+pub const LEDGER_TIME_DEFAULT: Duration = Duration::from_secs(5);
 /// Name of the cursor key in the root, or in the bucket.
 const CURSOR_KEY: &str = ".cursor-key";
 /// Maximum length of a tenant's directory name, in bytes.
@@ -128,9 +134,10 @@ pub struct StoreConfig {
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
     /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`]. In a bucket, sizes of objects count, and what
-    /// other stores have added in the last minute may not.
+    /// other stores have added in the last seconds may not: see [`BucketConfig::ledger_time`].
     pub tenant_bytes_max: u64,
-    /// Maximum disk usage of all offloads, in bytes. In a bucket, as of the last sweep and with what this store has added since.
+    /// Maximum disk usage of all offloads, in bytes. In a bucket, the store that sweeps makes room, so that it may
+    /// be exceeded by what is added between two sweeps: see [`Store::sweep_in_turn`].
     pub total_bytes_max: u64,
     /// The bucket that the offloads lie in. `None`: the root.
     pub bucket: Option<BucketConfig>,
@@ -158,8 +165,12 @@ pub struct BucketConfig {
     /// without a key can neither publish nor read, and what is not encrypted is refused. `None`: nothing is encrypted here.
     pub keys: Option<PathBuf>,
     /// Time for which the lease of a store that runs jobs or holds sessions holds, in whole seconds: it is renewed three times in it.
-    /// The jobs of a store that has ended are lost from then on, and its sessions free. Clocks are compared with that of the bucket.
+    /// The jobs of a store that has ended are lost from then on, its sessions free, and a sweep that it has begun over. Clocks are compared
+    /// with that of the bucket.
     pub lease_time: Duration,
+    /// How often a store writes what it has added for a tenant to the ledger of the tenant, at most, and how old what it has read
+    /// there may be: within twice this time, a quota may be exceeded by what other stores add.
+    pub ledger_time: Duration,
     /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
 }
@@ -182,6 +193,7 @@ impl BucketConfig {
             left_age: LEFT_AGE_DEFAULT,
             keys: None,
             lease_time: LEASE_TIME_DEFAULT,
+            ledger_time: LEDGER_TIME_DEFAULT,
             options: BTreeMap::new(),
         }
     }
@@ -251,7 +263,7 @@ impl OpenRoot {
 /// In a bucket, bytes are the sizes of objects. Otherwise they are disk usage, because many small files use up blocks and inodes first: each file counts in whole blocks of 4
 /// KiB, or as what the system has allocated if that is more, and each file and directory counts another 4 KiB for its
 /// inode and name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Number of published offloads.
     pub offloads: u64,
@@ -479,13 +491,13 @@ impl Store {
     }
 
     /// All published offloads that this process knows, oldest first. Exact after a sweep, as long as no other process
-    /// writes.
+    /// writes. In a bucket that [another store sweeps](Store::sweep_in_turn), those that this store has published.
     pub fn list(&self) -> Vec<Listed> {
         let published = self.ledger().lock().published();
         published.into_iter().map(|(id, tenant, bytes)| Listed { tenant, id, bytes }).collect()
     }
 
-    /// Usage as far as this process knows: see [`Store::list`].
+    /// Usage as far as this process knows: see [`Store::list`]. In a bucket that another store sweeps, as that has counted last.
     pub fn usage(&self) -> Usage {
         self.ledger().lock().usage()
     }

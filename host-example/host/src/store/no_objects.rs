@@ -75,7 +75,7 @@ impl Objects {
         match *self {}
     }
 
-    pub(super) fn list<S>(&self, _: &str, _: S, _: impl FnMut(&mut S, Object)) -> Result<S, StoreError> {
+    pub(super) fn list(&self, _: &str, _: impl FnMut(Object) -> Result<(), StoreError>) -> Result<(), StoreError> {
         match *self {}
     }
 

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -47,6 +47,10 @@ const PARTS_AT_ONCE: usize = 3;
 pub(super) const TRANSFERS_AT_ONCE: usize = 4;
 /// Pieces of a download, of less than half a MiB, that wait for the thread that writes them.
 const CHUNKS_WAITING: usize = 32;
+/// Most objects that a list passes on together: as many as S3 has in a page.
+const PAGE_OBJECTS: usize = 1000;
+/// Such pages that wait for the thread that asked for them.
+const PAGES_WAITING: usize = 2;
 /// Files that a store uploads or downloads at the same time. With those above, they bound its memory: 8 uploads of 3 parts are 192
 /// MiB, and downloads are less.
 const STORE_TRANSFERS_MAX: usize = 8;
@@ -238,9 +242,7 @@ impl Objects {
         mut each: impl FnMut(&[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let (store, transfers, path) = (Arc::clone(&self.store), Arc::clone(&self.transfers), self.path(key));
-        let (sender, chunks) = channel();
-        let room = Arc::new(Semaphore::new(CHUNKS_WAITING));
-        let place = Arc::clone(&room);
+        let (chunks, arrived) = arrivals(CHUNKS_WAITING);
         let ended = self.start(key, async move {
             let _permit = transfers.acquire().await.map_err(io::Error::other)?;
             let mut next = 0;
@@ -258,41 +260,38 @@ impl Objects {
                         Err(error) => return Err(error.into()),
                     };
                     next += chunk.len() as u64;
-                    place.acquire().await.map_err(io::Error::other)?.forget();
-                    if sender.send(chunk).is_err() {
-                        return Ok(());
-                    }
+                    chunks.pass(chunk).await?;
                 }
             }
             Ok::<_, Failure>(())
         })?;
-        let passed = chunks.iter().try_for_each(|chunk| {
-            room.add_permits(1);
-            each(&chunk)
-        });
-        // If not all were passed on, the request is not to wait.
-        room.close();
-        passed.and_then(|()| self.end("read", key, ended))
+        arrived.each(|chunk| each(&chunk)).and_then(|()| self.end("read", key, ended))
     }
 
-    /// Passes all objects below a key to a function, in the order of the bucket: S3, Google and Azure sort by key.
-    pub(super) fn list<S: Send + 'static>(
+    /// Passes all objects below a key to a function, as they arrive, in the order of the bucket: S3, Google and Azure sort by key.
+    pub(super) fn list(
         &self,
         below: &str,
-        mut state: S,
-        mut each: impl FnMut(&mut S, Object) + Send + 'static,
-    ) -> Result<S, StoreError> {
+        mut each: impl FnMut(Object) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let (store, path, prefix) = (Arc::clone(&self.store), self.path(below), self.prefix.clone());
-        let list = async move {
-            let mut listed = store.list(Some(&path));
-            while let Some(found) = listed.try_next().await? {
-                let key = found.location.prefix_match(&prefix).map(|parts| parts.collect::<Path>().to_string());
-                let Some(key) = key else { continue };
-                each(&mut state, Object { key, bytes: found.size, modified: found.last_modified.into() });
+        let (pages, arrived) = arrivals(PAGES_WAITING);
+        let ended = self.start(below, async move {
+            let mut listed = store.list(Some(&path)).ready_chunks(PAGE_OBJECTS);
+            while let Some(page) = listed.next().await {
+                let mut objects = Vec::with_capacity(page.len());
+                for found in page {
+                    let found = found?;
+                    let key = found.location.prefix_match(&prefix).map(|parts| parts.collect::<Path>().to_string());
+                    let Some(key) = key else { continue };
+                    objects.push(Object { key, bytes: found.size, modified: found.last_modified.into() });
+                }
+                pages.pass(objects).await?;
             }
-            Ok::<_, object_store::Error>(state)
-        };
-        self.wait("list", below, list)
+            Ok::<_, Failure>(())
+        })?;
+        let passed = arrived.each(|page: Vec<Object>| page.into_iter().try_for_each(&mut each));
+        passed.and_then(|()| self.end("list", below, ended))
     }
 
     /// Deletes objects, those that are there.
@@ -381,6 +380,46 @@ impl Objects {
 struct Advised {
     advice: String,
     source: object_store::Error,
+}
+
+/// Passes on what a request gets, to the thread that asked for it.
+struct Passing<T> {
+    sender: Sender<T>,
+    room: Arc<Semaphore>,
+}
+
+/// What a request gets, in order.
+struct Arrived<T> {
+    receiver: Receiver<T>,
+    room: Arc<Semaphore>,
+}
+
+/// Both ends of it: at most `waiting` wait to be taken.
+fn arrivals<T>(waiting: usize) -> (Passing<T>, Arrived<T>) {
+    let (sender, receiver) = channel();
+    let room = Arc::new(Semaphore::new(waiting));
+    (Passing { sender, room: Arc::clone(&room) }, Arrived { receiver, room })
+}
+
+impl<T> Passing<T> {
+    /// An error once nobody takes any more.
+    async fn pass(&self, arrived: T) -> Result<(), io::Error> {
+        self.room.acquire().await.map_err(io::Error::other)?.forget();
+        self.sender.send(arrived).map_err(|_| io::Error::from(ErrorKind::BrokenPipe))
+    }
+}
+
+impl<T> Arrived<T> {
+    /// Takes everything until the request ends, or until an error.
+    fn each(self, mut each: impl FnMut(T) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let passed = self.receiver.iter().try_for_each(|arrived| {
+            self.room.add_permits(1);
+            each(arrived)
+        });
+        // If not all were taken, the request is not to wait.
+        self.room.close();
+        passed
+    }
 }
 
 /// Whether the text of an error has one of these in it.

@@ -5,10 +5,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tracing::{info, warn};
 
+use super::bucket::Bucket;
 use super::directory::Directory;
 use super::growing::{growing_id, growing_name};
 use super::jobs::count_jobs;
@@ -78,9 +79,28 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`] when the root cannot be read; [`StoreError::Bucket`] when the bucket cannot be listed.
     pub fn sweep(&self, now: SystemTime) -> Result<Sweep, StoreError> {
+        self.sweep_with(now, |bucket| bucket.sweep(now, self.inner.config.time_to_live))
+    }
+
+    /// As [`Store::sweep`], for stores that share a bucket, each of which calls this once in a `period`: one of them sweeps it, and
+    /// makes room for the [total quota](super::StoreConfig::total_bytes_max). Another takes over when that one has not for two
+    /// periods, or once [its turn](super::BucketConfig::lease_time) is over if it ended in the middle of a sweep. The others list
+    /// nothing. Clocks are compared with that of the bucket.
+    ///
+    /// # Errors
+    /// As for [`Store::sweep`].
+    pub fn sweep_in_turn(&self, now: SystemTime, period: Duration) -> Result<Sweep, StoreError> {
+        self.sweep_with(now, |bucket| bucket.sweep_in_turn(now, period, self.quotas()))
+    }
+
+    fn sweep_with(
+        &self,
+        now: SystemTime,
+        sweep: impl FnOnce(&Bucket) -> Result<Sweep, StoreError>,
+    ) -> Result<Sweep, StoreError> {
         let here = self.sweep_directory(now)?;
         let Some(bucket) = self.bucket()? else { return Ok(here) };
-        let there = bucket.sweep(now, self.inner.config.time_to_live)?;
+        let there = sweep(bucket)?;
         // Copies that have expired are of the same offloads.
         let (orphans, bytes) = (here.orphans + there.orphans, here.bytes + there.bytes);
         Ok(Sweep { expired: there.expired, orphans, bytes })

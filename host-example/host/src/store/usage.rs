@@ -1,7 +1,7 @@
 //! Disk usage by tenant, as far as this process knows.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::{Ulid, Usage};
 
@@ -25,6 +25,12 @@ pub(super) struct Counted {
     pub(super) running: u64,
 }
 
+impl Counted {
+    pub(super) fn bytes(&self) -> u64 {
+        self.removable.values().sum::<u64>() + self.running
+    }
+}
+
 /// The offloads and records of jobs of all tenants, by directory name of the tenant.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -32,6 +38,8 @@ pub(super) struct Ledger {
     bytes: u64,
     /// When all tenants were counted.
     counted: Option<Instant>,
+    /// All tenants, as another store on the bucket has counted them since.
+    elsewhere: Option<Usage>,
 }
 
 #[derive(Debug, Default)]
@@ -69,12 +77,39 @@ impl Ledger {
     /// Records that all tenants were counted.
     pub(super) fn set_fresh(&mut self) {
         self.counted = Some(Instant::now());
+        self.elsewhere = None;
+    }
+
+    /// Records what another store has counted. Of what is known here, offloads stay that were published after `time` and are not
+    /// in an earlier count of all tenants.
+    pub(super) fn set_elsewhere(&mut self, usage: Usage, time: SystemTime) {
+        let forgets_all = self.counted.take().is_some();
+        self.elsewhere = Some(usage);
+        for tenant in self.tenants.values_mut() {
+            tenant.removable.retain(|(id, _), _| !forgets_all && id.time() > time);
+            if forgets_all {
+                (tenant.running, tenant.counted) = (0, None);
+            }
+            tenant.bytes = tenant.removable.values().chain(tenant.pending.values()).sum::<u64>() + tenant.running;
+        }
+        self.tenants.retain(|_, tenant| tenant.bytes > 0 || !tenant.pending.is_empty());
+        self.bytes = self.tenants.values().map(|tenant| tenant.bytes).sum();
+    }
+
+    /// Whether another store has counted all tenants since this one did.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.elsewhere.is_some()
     }
 
     /// Usage of all tenants.
     pub(super) fn usage(&self) -> Usage {
-        let offloads = self.tenants.values().map(|tenant| tenant.offloads().count() as u64).sum();
-        Usage { offloads, bytes: self.bytes }
+        let offloads = || self.tenants.values().map(|tenant| tenant.offloads().count() as u64).sum();
+        self.elsewhere.unwrap_or_else(|| Usage { offloads: offloads(), bytes: self.bytes })
+    }
+
+    /// Bytes of offloads of a tenant that are about to be published.
+    pub(super) fn pending(&self, tenant: &str) -> u64 {
+        self.tenants.get(tenant).map_or(0, |tenant| tenant.pending.values().sum())
     }
 
     /// Adds an offload about to be published.
@@ -153,7 +188,7 @@ impl Ledger {
     pub(super) fn replace(&mut self, tenant: &str, mut found: Counted) {
         let entry = self.tenants.entry(tenant.to_owned()).or_default();
         found.removable.retain(|(id, kind), _| *kind != Kind::Offload || !entry.pending.contains_key(id));
-        let bytes = found.removable.values().chain(entry.pending.values()).sum::<u64>() + found.running;
+        let bytes = found.bytes() + entry.pending.values().sum::<u64>();
         self.bytes = self.bytes - entry.bytes + bytes;
         *entry = Tenant {
             removable: found.removable,
