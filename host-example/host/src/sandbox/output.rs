@@ -344,7 +344,10 @@ impl Output {
         let sink = thread::Builder::new().name("lro-write".into()).spawn(move || {
             for block in incoming {
                 fail_point!("sandbox::write-thread");
-                if done.send(sink.write(&block)).is_err() {
+                let result = sink.write(&block);
+                // Its file closes before the policy goes on, which may remove it then: Windows removes no open file.
+                drop(block);
+                if done.send(result).is_err() {
                     break;
                 }
             }
