@@ -15,7 +15,7 @@ use crate::support::path_text;
 fn sleeps(process: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|task| task.unwrap().path());
     let text = |path| fs::read_to_string(path).unwrap();
-    let clock = tasks.into_iter().find(|task| text(task.join("comm")).trim() == "lro-epoch").expect("a clock");
+    let clock = tasks.into_iter().find(|task| text(task.join("comm")).trim() == "lro-epoch").unwrap();
     let status = text(clock.join("status"));
     status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:")).unwrap().to_owned()
 }

@@ -466,14 +466,13 @@ impl Parts {
         }
         arrived
     }
-}
 
-impl Parts {
     /// Aborts the upload, if there is one.
     fn abort(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let (sent, id) = (mem::take(&mut self.sent), mem::take(&mut self.id));
         let (store, path) = (Arc::clone(&self.store), self.path.clone());
-        (!sent.is_empty() || id.initialized()).then(|| async move {
+        let has_begun = !sent.is_empty() || id.initialized();
+        let abort = async move {
             // A part that arrives later would stay.
             for sending in sent.into_values() {
                 let _ = sending.await;
@@ -482,7 +481,8 @@ impl Parts {
             if let Some(id) = id.get() {
                 let _ = store.abort_multipart(&path, id).await;
             }
-        })
+        };
+        has_begun.then_some(abort)
     }
 }
 
@@ -496,11 +496,11 @@ impl Drop for Parts {
     }
 }
 
-/// The bucket of an address, and the same for uploads in parts.
-fn open(
-    url: &str,
-    config: &BucketConfig,
-) -> Result<(Arc<dyn ObjectStore>, Arc<dyn MultipartStore>), object_store::Error> {
+/// A bucket, and the same for uploads in parts.
+type Stores = (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>);
+
+/// The bucket of an address.
+fn open(url: &str, config: &BucketConfig) -> Result<Stores, object_store::Error> {
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: PAUSE, max_backoff: PAUSE_MAX, ..BackoffConfig::default() },
         max_retries: usize::MAX,
