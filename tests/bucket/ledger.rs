@@ -115,8 +115,8 @@ fn of_several_stores_one_sweeps_and_another_takes_over_when_it_is_gone() {
         stores.remove(sweeper);
         proxies.iter().for_each(|proxy| drop(proxy.seen()));
         assert_eq!(sweep_at(&stores, 61), [0, 0], "it may only be slow");
-        let next = sweep_at(&stores, 125);
-        assert_eq!(next.iter().sum::<usize>(), 1, "{next:?}");
+        // One alone: for another that looks at its end later, that is long ago, too.
+        assert_eq!(sweep_at(&stores[..1], 125), [1]);
         // An explicit sweep always lists.
         stores[0].0.sweep(SystemTime::now()).unwrap();
         assert_eq!(lists(stores[0].1), 1);
