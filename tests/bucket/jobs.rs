@@ -30,7 +30,11 @@ fn three_ids() -> [Ulid; 3] {
 
 fn open(place: &Place, name: &str, port: u16) -> Store {
     place.open_behind(name, port, |bucket| {
-        (bucket.lease_time, bucket.retry_time) = (LEASE, Duration::ZERO);
+        bucket.lease_time = LEASE;
+        // Of faults on the way. moto itself fails to list, now and then, while others write.
+        if port != place.port() {
+            bucket.retry_time = Duration::ZERO;
+        }
     })
 }
 
