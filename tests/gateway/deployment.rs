@@ -1,11 +1,10 @@
 //! The files for Docker Compose and Kubernetes: the commands in them run as they stand there, with another directory, server and
 //! port, and what they name is there.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lro_tests::{read, workspace};
+use lro_tests::{free_port, read, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -108,11 +107,6 @@ fn kubernetes() -> Deployed {
         mounts: mounts.iter().map(|path| path.as_str().unwrap().to_owned()).collect(),
         ports: ports.iter().map(|port| port.as_u64().unwrap()).collect(),
     }
-}
-
-/// A port that nobody has.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Runs a gateway as it is deployed, asks it, and asks whether it is healthy.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use lro_tests::{read, wait_until, workspace};
+use lro_tests::{free_port, read, wait_until, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -180,7 +180,7 @@ const ANSWERED_BY: &str = "answered-by";
 
 impl Nginx {
     pub(crate) fn start(program: &str, replicas: &[Replica]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let compose = read(&workspace().join("host-example/dist/compose.yaml"));
         let events = compose.find("      events {}").unwrap();
         let mut lines: Vec<String> = compose[events..].lines().map(|line| line.replace("$$", "$")).collect();

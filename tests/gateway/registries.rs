@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::{component, signature, target, version, wait_until, workspace};
+use lro_tests::{component, free_port, signature, target, version, wait_until, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ struct Debian {
 impl Debian {
     fn start(with_users: bool) -> Self {
         let files = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let (storage, users) = (files.path().join("storage"), files.path().join("htpasswd"));
         fs::write(&users, HTPASSWD).unwrap();
         let auth = format!("auth:\n  htpasswd:\n    realm: tests\n    path: {}\n", users.display());

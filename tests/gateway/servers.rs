@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lro_tests::workspace;
+use lro_tests::{free_port, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -230,10 +230,6 @@ pub(crate) fn lists_over_http() -> HttpServer {
     let mut process = Process::start(&command, &Environment::new());
     process.told("Uvicorn running on");
     HttpServer { url: format!("http://127.0.0.1:{port}/mcp"), _process: process }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// Serves this text at any path until the process ends; returns the address.

@@ -12,7 +12,8 @@ use crate::bad_input::{falls_back, large, plain};
 /// Tells a child where to write.
 const ROOT_VARIABLE: &str = "LRO_TEST_BAD_DISK_ROOT";
 
-/// Not a test of its own: what the two below run on a disk that is full or a process that may not write much.
+/// The process that two of the tests below start: on a full disk, and with a limit on the size of its files. It does nothing when it
+/// runs as a test.
 #[test]
 fn child_on_a_bad_disk() {
     let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };
@@ -55,7 +56,7 @@ fn a_full_disk_is_no_failure_of_the_call() {
     run_child(command.args(child("child_on_a_bad_disk")), root.path()).unwrap();
 }
 
-/// Not a test of its own: what the one below runs where the directory of the tenant cannot be written.
+/// The process that the test below starts, where the directory of the tenant cannot be written. It does nothing when it runs as a test.
 #[test]
 fn child_on_a_read_only_disk() {
     let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };

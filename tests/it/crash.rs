@@ -26,7 +26,7 @@ fn document(records: usize) -> String {
     format!(r#"{{"rows":[{}],"more":[{}]}}"#, rows.collect::<Vec<_>>().join(","), vec!["12345678"; 2000].join(","))
 }
 
-/// Not a test of its own: the process that [`a_killed_writer_leaves_nothing_half_done`] kills.
+/// The process that [`a_killed_writer_leaves_nothing_half_done`] kills. It does nothing when it runs as a test.
 #[test]
 fn child() {
     let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };

@@ -85,7 +85,5 @@ fn milliseconds(composed: &Composed, records: &Path) -> Option<f64> {
 
 /// Peak resident memory of this process, as Linux reports it.
 fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+    Some(lro_tests::status_kib(std::process::id(), "VmHWM")? * 1024)
 }

@@ -315,8 +315,8 @@ fn refuse(client: &mut TcpStream, status: &str) -> std::io::Result<()> {
     client.shutdown(Shutdown::Both)
 }
 
-/// The head of a message without the empty line, and its body.
-fn message(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
+/// The head of a message of HTTP without the empty line, and its body. `None` at the end of the connection.
+pub fn message(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head).ok()? == 0 {
@@ -330,7 +330,8 @@ fn message(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     Some((head, body))
 }
 
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+/// A header in the head of a message.
+pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let fields = head.lines().filter_map(|line| line.split_once(':'));
     fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
 }
@@ -346,7 +347,7 @@ fn ask(port: u16, request: &[u8]) -> Vec<u8> {
 }
 
 /// A target without `%` and digits, as services differ in what they encode.
-fn decoded(target: &str) -> String {
+pub fn decoded(target: &str) -> String {
     let mut parts = target.split('%');
     let mut decoded = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -9,6 +9,7 @@ pub mod synthetic;
 pub mod vectors;
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -199,6 +200,20 @@ pub fn processor_time() -> Duration {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap_or_default());
     Duration::from_millis(ticks.sum::<u64>() * 10)
+}
+
+/// What Linux says of the memory of a process, in KiB: `VmHWM` is the peak of what is resident, `RssAnon` what is anonymous. `None` when
+/// it has ended.
+pub fn status_kib(process: u32, name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// A port that is free. When another process takes it first, the caller fails.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
 }
 
 /// A built component, such as `lro_policy.wasm`.

@@ -30,9 +30,7 @@ struct Held {
 impl Held {
     fn now() -> Self {
         let count = |path: &str| std::fs::read_dir(path).unwrap().count();
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let resident_kib = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        let resident_kib = lro_tests::status_kib(std::process::id(), "VmRSS").unwrap();
         Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"), resident_kib }
     }
 }

@@ -483,7 +483,7 @@ impl Filter {
         staging: Staging,
     ) -> Result<Output, FilterError> {
         let directory = OutputDirectory { path: staging.path(), write_back: staging.fsync() != Fsync::Never };
-        let watch = staging.early().map(Arc::clone).map(uploading);
+        let watch = staging.early().map(uploading);
         let writing = policy.prepared().write_async(&self.limits, call, payload, plan, directory, watch);
         let (written, cost) = writing.await?;
         let Written { descriptor, digests } = written;

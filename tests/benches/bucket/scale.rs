@@ -2,7 +2,6 @@
 //! tenth of them in a directory.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use lro_host::store::{Store, StoreConfig};
@@ -28,6 +27,9 @@ pub(crate) fn measure() {
         let config = StoreConfig { total_bytes_max: u64::MAX, ..StoreConfig::new(directory.path().join(name)) };
         Store::open_unswept(StoreConfig { bucket: Some(bucket), ..config }).unwrap()
     };
+    let small = lro_tests::text(synthetic::payload(200));
+    // Compiles the policy.
+    drop(crate::publish(&Store::open(StoreConfig::new(directory.path().join("local"))).unwrap(), &small));
     let of = format!("{offloads} offloads");
     let (one, two) = (open("one"), open("two"));
     let step = |name: &str, run: &mut dyn FnMut()| step(name, &|| server.seen(), run);
@@ -38,7 +40,6 @@ pub(crate) fn measure() {
     let in_turn = |store: &Store| assert_eq!(store.sweep_in_turn(SystemTime::now(), PERIOD).unwrap().expired, 0);
     step("the same, by the gateway whose turn it is", &mut || in_turn(&one));
     step("by one whose turn it is not", &mut || in_turn(&two));
-    let small = lro_tests::text(synthetic::payload(200));
     step("the first offload of a tenant", &mut || drop(crate::publish(&two, &small)));
     step("a further offload", &mut || drop(crate::publish(&two, &small)));
     in_directory(tenants, (offloads / 10 / tenants).max(1));
@@ -73,10 +74,10 @@ fn sweep(store: &Store) -> usize {
 fn step(name: &str, seen: &dyn Fn() -> Requests, run: &mut dyn FnMut()) {
     seen();
     reset_peak();
-    let (before, started) = (resident_mib("VmRSS"), Instant::now());
+    let (before, started) = (mib("VmRSS"), Instant::now());
     run();
     let time: Duration = started.elapsed();
-    let (memory, seen) = (resident_mib("VmHWM") - before, seen());
+    let (memory, seen) = (mib("VmHWM") - before, seen());
     let requests: Vec<String> = seen.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     println!("  {name:<58} {:>9.1} ms  +{memory:>6.1} MiB  {}", millis(time), requests.join(", "));
     measured(name, millis(time), "ms");
@@ -87,9 +88,6 @@ fn reset_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-fn resident_mib(line: &str) -> f64 {
-    let status = lro_tests::read(Path::new("/proc/self/status"));
-    let found = status.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
-    let kib: f64 = found.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_default();
-    kib / 1024.0
+fn mib(name: &str) -> f64 {
+    lro_tests::status_kib(std::process::id(), name).unwrap() as f64 / 1024.0
 }

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{Ulid, rfc3339};
+use lro_tests::bucket::{decoded, header, message};
 
 /// The argument that runs the benchmark as this server; the number of tenants and of offloads of each follow.
 pub(crate) const ARGUMENT: &str = "--objects";
@@ -50,7 +51,7 @@ struct Request {
     method: String,
     path: String,
     query: BTreeMap<String, String>,
-    headers: BTreeMap<String, String>,
+    head: String,
     body: Vec<u8>,
 }
 
@@ -113,7 +114,7 @@ fn while_open(mut stream: &TcpStream, objects: &Mutex<Objects>) {
         let is_head = request.method == "HEAD";
         let mut answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n", body.len()).into_bytes();
         answer.extend(if is_head { Vec::new() } else { body });
-        if stream.write_all(&answer).is_err() || request.headers.get("connection").is_some_and(|it| it == "close") {
+        if stream.write_all(&answer).is_err() || header(&request.head, "connection") == Some("close") {
             return;
         }
     }
@@ -122,9 +123,8 @@ fn while_open(mut stream: &TcpStream, objects: &Mutex<Objects>) {
 impl Request {
     /// `None` at the end of the connection.
     fn read(reader: &mut impl BufRead) -> Option<Self> {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
-        let mut words = line.split_whitespace();
+        let (head, body) = message(reader)?;
+        let mut words = head.split_whitespace();
         let (method, target) = (words.next()?.to_owned(), words.next()?);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let pair = |pair: &str| {
@@ -132,36 +132,8 @@ impl Request {
             (decoded(name), decoded(value))
         };
         let (path, query) = (decoded(path), query.split('&').map(pair).collect());
-        let mut headers = BTreeMap::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            headers.insert(name.to_lowercase(), value.trim().to_owned());
-        }
-        let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
-        reader.read_exact(&mut body).ok()?;
-        Some(Self { method, path, query, headers, body })
+        Some(Self { method, path, query, head, body })
     }
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, more)) = rest.split_first() {
-        let hexadecimal = more.get(..2).and_then(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
-        match (first, hexadecimal) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &more[2..];
-            }
-            _ => {
-                bytes.push(if first == b'+' { b' ' } else { first });
-                rest = more;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 impl Objects {
@@ -230,9 +202,9 @@ impl Objects {
 
     fn put(&mut self, key: &str, request: &Request) -> Answer {
         let there = self.by_key.get(key).map(|object| format!("\"{}\"", object.version));
-        let refuses = |expected: &String| there.as_ref() != Some(expected);
-        if request.headers.get("if-none-match").is_some_and(|_| there.is_some())
-            || request.headers.get("if-match").is_some_and(refuses)
+        let refuses = |expected: &str| there.as_deref() != Some(expected);
+        if header(&request.head, "if-none-match").is_some_and(|_| there.is_some())
+            || header(&request.head, "if-match").is_some_and(refuses)
         {
             return Answer::failed("412 Precondition Failed");
         }

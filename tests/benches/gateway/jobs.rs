@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lro_tests::{free_port, status_kib};
+
 use crate::client::Client;
-use crate::peers::{Process, anonymous_kib, free_port, lro, wait_for};
+use crate::peers::{Process, lro, wait_for};
 use crate::shared::{measured, median, millis};
 use crate::{SMALL_CALLS, SMALL_RECORDS, asked, upstream};
 
@@ -61,12 +63,12 @@ fn gateway(directory: &Path) -> Command {
 /// Compares small calls before and after jobs have begun: both in the same process, one after the other.
 fn report(what: &str, mut client: Client, gateway: u32) {
     let without = p99(&mut client);
-    let (memory, threads) = (anonymous_kib(gateway).unwrap(), threads_of(gateway));
+    let (memory, threads) = (status_kib(gateway, "RssAnon").unwrap(), threads_of(gateway));
     for _ in 0..JOBS {
         let begun = client.call_silent();
         assert!(begun.windows(9).any(|window| window == b"lro_job {"), "{}", String::from_utf8_lossy(&begun));
     }
-    let more = (anonymous_kib(gateway).unwrap().saturating_sub(memory)) as f64 / JOBS as f64;
+    let more = (status_kib(gateway, "RssAnon").unwrap().saturating_sub(memory)) as f64 / JOBS as f64;
     let with = p99(&mut client);
     measured(&format!("jobs, {what}: memory of a job"), more, "KiB");
     measured(&format!("jobs, {what}: p99 of a small call without jobs"), millis(without), "ms");

@@ -4,10 +4,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lro_tests::target;
+use lro_tests::{free_port, target};
 use serde_json::{Value, json};
 
-use crate::peers::{Process, free_port, lro, wait_for};
+use crate::peers::{Process, lro, wait_for};
 use crate::shared::measured;
 
 /// Calls of a run, and the number of concurrent ones.

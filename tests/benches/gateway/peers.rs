@@ -1,8 +1,7 @@
 //! The gateways to measure, each in a separate process before the same bare server.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lro_tests::target;
+use lro_tests::{free_port, status_kib, target};
 
 use crate::client::Client;
 use crate::upstream;
@@ -160,11 +159,6 @@ fn mcp_proxy_config(directory: &Path, server: &Path, port: u16) -> PathBuf {
     config
 }
 
-/// A free port. When another process takes it first, the run ends.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Our command.
 pub(crate) fn lro() -> PathBuf {
     target().join("release/lro")
@@ -191,7 +185,7 @@ impl Memory {
         let (seen, stopped) = (Arc::clone(&peak), Arc::clone(&stop));
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed)
-                && let Some(kib) = anonymous_kib(process)
+                && let Some(kib) = status_kib(process, "RssAnon")
             {
                 seen.fetch_max(kib, Ordering::Relaxed);
                 thread::sleep(SAMPLE);
@@ -210,11 +204,4 @@ impl Drop for Memory {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// Anonymous memory of a process, if it runs.
-pub(crate) fn anonymous_kib(process: u32) -> Option<u64> {
-    let status = std::fs::File::open(format!("/proc/{process}/status")).ok()?;
-    let mut lines = BufReader::new(status).lines().map_while(Result::ok);
-    lines.find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok())
 }

@@ -9,8 +9,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lro_tests::status_kib;
+
 use crate::client::Client;
-use crate::peers::{anonymous_kib, listening};
+use crate::peers::listening;
 use crate::shared::{measured, millis};
 use crate::{SMALL_RECORDS, asked, upstream};
 
@@ -90,7 +92,7 @@ pub(crate) fn measure() {
         }
         for (number, slice) in (1..).zip(&slices) {
             thread::sleep((start + length * number / SLICES as u32).saturating_duration_since(Instant::now()));
-            let kib = anonymous_kib(gateway.0.id()).expect("the gateway runs");
+            let kib = status_kib(gateway.0.id(), "RssAnon").expect("the gateway runs");
             slice.lock().unwrap().memory_mib = kib as f64 / 1024.0;
         }
     });

@@ -218,9 +218,7 @@ fn one_result(message: &Path) {
         let Outcome::Offload(offloaded) = outcome else { panic!("not offloaded") };
         std::fs::remove_dir_all(offloaded.offload.path()).unwrap();
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak: f64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    let peak = lro_tests::status_kib(std::process::id(), "VmHWM").unwrap() as f64;
     println!("{} {}", median(&times).as_secs_f64(), peak / 1024.0 - message.len() as f64 / 1048576.0);
 }
 

@@ -202,7 +202,5 @@ fn is_read_back(policy: &Policy) -> bool {
 
 /// Peak resident memory of this process, as Linux reports it.
 fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+    Some(lro_tests::status_kib(std::process::id(), "VmHWM")? * 1024)
 }

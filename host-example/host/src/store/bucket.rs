@@ -65,8 +65,8 @@ pub(super) struct Upload {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) cipher: Option<ObjectCipher>,
-    /// Of which parts may be on their way.
-    pub(super) parts: Option<Parts>,
+    /// Some may be on their way.
+    pub(super) parts: Parts,
 }
 
 /// An object, as listed.
@@ -173,7 +173,7 @@ impl Bucket {
         let upload = |file: &FileRecord| {
             let (key, name, bytes) = (format!("{key}/{}", file.name), file.name.clone(), file.bytes);
             let cipher = cipher.map(|cipher| cipher.object(&key)).transpose()?;
-            let parts = parts.remove(&name);
+            let parts = parts.remove(&name).unwrap_or_else(|| self.objects.parts(&key));
             Ok(Upload { key, name, bytes, cipher, parts })
         };
         let uploads = files.iter().map(upload).collect::<Result<_, StoreError>>()?;

@@ -29,8 +29,6 @@ const MANIFEST: &str = "/manifest.json";
 const SWEEP: &str = ".sweep";
 /// Maximum size of that object.
 const SWEEP_BYTES_MAX: u64 = 1 << 10;
-/// How often it is looked at when it is not as it was written.
-const ATTEMPTS: usize = 3;
 
 /// What [`SWEEP`] says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -155,20 +153,12 @@ impl Bucket {
 
     /// Returns whether this store still has the turn.
     fn write_turn(&self, turn: &mut OwnTurn) -> Result<bool, StoreError> {
-        for _ in 0..ATTEMPTS {
-            turn.says.number += 1;
-            if let Some(version) = self.objects.put_if(SWEEP, turn.says.text(), Some(&turn.version))? {
-                turn.version = version;
-                return Ok(true);
-            }
-            // The answer to the request before may have been lost.
-            let found = self.objects.find(SWEEP, SWEEP_BYTES_MAX)?;
-            if Turns::of(&found).is_none_or(|says| says.store != self.id) {
-                return Ok(false);
-            }
-            turn.version = found.version;
-        }
-        Ok(false)
+        turn.says.number += 1;
+        let is_own = |found: &Found| Turns::of(found).is_some_and(|says| says.store == self.id);
+        let written = self.write_own(SWEEP, &turn.says.text(), &turn.version, SWEEP_BYTES_MAX, is_own)?;
+        let Some(version) = written else { return Ok(false) };
+        turn.version = version;
+        Ok(true)
     }
 
     /// Removes expired offloads and what has no manifest, and counts the others. What cannot be removed is logged and left to

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use tracing::warn;
 
-use super::bucket::{Bucket, Object, Version};
+use super::bucket::{Bucket, Found, Object, Version};
 use super::error::failed;
 use super::{StoreError, Ulid};
 
@@ -25,7 +25,7 @@ const LEASE_BYTES_MAX: u64 = 64;
 pub(super) const RENEWALS: u32 = 3;
 /// Buckets tell when an object was written in whole seconds.
 pub(super) const PRECISION: Duration = Duration::from_secs(1);
-/// How often a lease is looked at that its holder writes at the same time.
+/// How often an object is looked at that another store writes at the same time, or whose answer was lost.
 const ATTEMPTS: usize = 3;
 
 /// The lease of this store.
@@ -84,28 +84,44 @@ impl Bucket {
 
     /// Writes the lease anew. Returns whether it still holds.
     fn renew(&self, id: Ulid) -> Result<bool, StoreError> {
-        let (mut version, renewals) = match &mut *self.own_lease.lock() {
+        let (version, renewals) = match &mut *self.own_lease.lock() {
             Some(lease) if lease.id == id => {
                 lease.renewals += 1;
                 (lease.version.clone(), lease.renewals)
             }
             _ => return Ok(false),
         };
+        // The number makes each content another, as a bucket may derive the version from it.
+        let held = held(self.lease_time, renewals);
+        let written = self.write_own(&key(id), &held, &version, LEASE_BYTES_MAX, |found| found.bytes != OVER)?;
+        let lease = written.map(|version| Lease { id, version, renewals });
+        let holds = lease.is_some();
+        *self.own_lease.lock() = lease;
+        Ok(holds)
+    }
+
+    /// Writes an object anew that this store has written last. Returns its new version; `None` if it is gone, or no longer its own.
+    pub(super) fn write_own(
+        &self,
+        key: &str,
+        bytes: &[u8],
+        version: &Version,
+        bytes_max: u64,
+        is_own: impl Fn(&Found) -> bool,
+    ) -> Result<Option<Version>, StoreError> {
+        let mut version = version.clone();
         for _ in 0..ATTEMPTS {
-            // The number makes each content another, as a bucket may derive the version from it.
-            if let Some(version) = self.objects.put_if(&key(id), held(self.lease_time, renewals), Some(&version))? {
-                *self.own_lease.lock() = Some(Lease { id, version, renewals });
-                return Ok(true);
+            if let Some(version) = self.objects.put_if(key, bytes.to_vec(), Some(&version))? {
+                return Ok(Some(version));
             }
             // The answer to the request before may have been lost.
-            match self.objects.find(&key(id), LEASE_BYTES_MAX) {
+            match self.objects.find(key, bytes_max) {
                 Err(StoreError::NotFound { .. }) => break,
-                Ok(found) if found.bytes == OVER => break,
+                Ok(found) if !is_own(&found) => break,
                 found => version = found?.version,
             }
         }
-        *self.own_lease.lock() = None;
-        Ok(false)
+        Ok(None)
     }
 }
 

@@ -220,15 +220,14 @@ impl Objects {
     /// Uploads files of a directory. Returns the checksums of the blocks of each.
     pub(super) fn upload(&self, directory: Directory, files: Vec<Upload>) -> Result<Vec<Vec<u64>>, StoreError> {
         let Some(first) = files.first().map(|file| file.key.clone()) else { return Ok(Vec::new()) };
-        let files: Vec<_> = files.into_iter().map(|file| (self.parts(&file.key), file)).collect();
         let (store, transfers) = (Arc::clone(&self.store), Arc::clone(&self.transfers));
         let directory = Arc::new(directory);
-        let uploads = stream::iter(files).map(move |(parts, file)| {
+        let uploads = stream::iter(files).map(move |file| {
             let (store, transfers, directory) = (Arc::clone(&store), Arc::clone(&transfers), Arc::clone(&directory));
             async move {
                 let _permit = transfers.acquire().await.map_err(io::Error::other)?;
                 let (opened, _) = directory.file(&file.name)?;
-                upload(&*store, parts, Arc::new(opened), file).await
+                upload(&*store, Arc::new(opened), file).await
             }
         });
         self.wait::<_, Failure>("write", &first, uploads.buffered(TRANSFERS_AT_ONCE).try_collect())
@@ -527,19 +526,14 @@ fn open(url: &str, config: &BucketConfig) -> Result<Stores, object_store::Error>
 }
 
 /// Uploads a file of this size, in parts if it is large. Returns the checksums of its blocks.
-async fn upload(
-    store: &dyn ObjectStore,
-    unsent: Parts,
-    file: Arc<File>,
-    as_object: Upload,
-) -> Result<Vec<u64>, Failure> {
-    let (bytes, cipher) = (as_object.bytes, as_object.cipher.map(Arc::new));
+async fn upload(store: &dyn ObjectStore, file: Arc<File>, as_object: Upload) -> Result<Vec<u64>, Failure> {
+    let Upload { bytes, cipher, mut parts, .. } = as_object;
+    let cipher = cipher.map(Arc::new);
     if bytes <= PART_BYTES {
         let (whole, sums) = read(&file, 0..bytes, cipher.as_ref()).await?;
-        store.put(&unsent.path, PutPayload::from(whole)).await?;
+        store.put(&parts.path, PutPayload::from(whole)).await?;
         return Ok(sums);
     }
-    let mut parts = as_object.parts.unwrap_or(unsent);
     let uploaded = upload_parts(store, &mut parts, &file, bytes, cipher.as_ref()).await;
     if uploaded.is_err()
         && let Some(abort) = parts.abort()

@@ -79,8 +79,8 @@ impl Staging {
     }
 
     /// What has to learn of each write then.
-    pub(crate) fn early(&self) -> Option<&Arc<Early>> {
-        self.early.as_ref()
+    pub(crate) fn early(&self) -> Option<Arc<Early>> {
+        self.early.clone()
     }
 
     /// Sets the age at which the offload expires, in whole seconds, at most [`TIME_TO_LIVE_MAX`]. `None`: that of the
