@@ -6,8 +6,8 @@ LRO       := $(TARGET)/release/lro
 CARGO     := cargo
 .DEFAULT_GOAL := help
 
-# Tests wait for child processes and timers more than they compute.
-export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+# Tests wait for child processes and timers more than they compute: with two threads for each core, those of the gateway keep two cores half idle.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc) + 4)))
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-reading -p lro-mcp -p lro-document -p lro-http

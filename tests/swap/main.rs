@@ -5,6 +5,7 @@
 mod breaker;
 mod failure;
 mod load;
+mod model;
 mod registry;
 mod replay;
 mod signing;

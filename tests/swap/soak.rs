@@ -1,17 +1,15 @@
 //! Calls, swaps and faults for a while: nothing piles up.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lro_host::filter::Filter;
 use lro_host::policy::{Admission, Slot, SlotSettings};
 use lro_tests::{hostile_policy, rounds, wait_until};
 use tempfile::TempDir;
 
-use crate::support::{act, acting, filter, payload, policy, signed, strict, version};
+use crate::support::{act, calling, filter, leftovers, policy, signed, strict, version};
 
 /// Time between two swaps.
 const SWAP_PERIOD: Duration = Duration::from_millis(100);
@@ -113,20 +111,4 @@ fn calls_that_are_given_up_leave_nothing() {
     for _ in 0..8 {
         signed(&act(&filter, "sign"));
     }
-}
-
-async fn calling(filter: Filter) {
-    filter.apply_async(acting("sign"), payload()).await;
-}
-
-/// Directories that are being written, of all stores below a directory.
-fn leftovers(directory: &Path) -> usize {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.file_name().to_string_lossy().starts_with(".staging-") {
-            true => 1,
-            false if entry.path().is_dir() => leftovers(&entry.path()),
-            false => 0,
-        })
-        .sum()
 }

@@ -148,3 +148,20 @@ pub(crate) fn answers(filter: &Filter) -> String {
 pub(crate) fn policy(bytes: &[u8]) -> Policy {
     Policy::from_bytes(lro_tests::sandbox(), bytes, &lro_host::policy::LoadOptions::default()).unwrap()
 }
+
+/// A call that can be given up.
+pub(crate) async fn calling(filter: Filter) {
+    filter.apply_async(acting("sign"), payload()).await;
+}
+
+/// Directories that are being written, of all stores below a directory.
+pub(crate) fn leftovers(directory: &Path) -> usize {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.file_name().to_string_lossy().starts_with(".staging-") {
+            true => 1,
+            false if entry.path().is_dir() => leftovers(&entry.path()),
+            false => 0,
+        })
+        .sum()
+}

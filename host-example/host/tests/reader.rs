@@ -3,11 +3,15 @@
 
 mod support;
 
-use std::fs::{self, FileTimes};
+use std::fs;
+#[cfg(target_os = "linux")]
+use std::fs::FileTimes;
 #[cfg(unix)]
 use std::os::unix::fs::symlink;
 use std::path::Path;
+#[cfg(unix)]
 use std::thread;
+#[cfg(unix)]
 use std::time::{Duration, SystemTime};
 
 use lro_host::store::{
