@@ -234,8 +234,9 @@ mod tests {
 
     #[test]
     fn every_byte_is_classified_at_every_index() {
-        for byte in 0..=u8::MAX {
-            for index in 0..BLOCK {
+        // Miri takes a second for a thousand.
+        for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 31 } else { 1 }) {
+            for index in (0..BLOCK).step_by(if cfg!(miri) { 7 } else { 1 }) {
                 for around in [b'a', b' ', b'"', 0, 0xFF] {
                     let mut block = [around; BLOCK];
                     block[index] = byte;

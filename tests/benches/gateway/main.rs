@@ -27,12 +27,17 @@ use std::time::Duration;
 use peers::{Peer, Running};
 use shared::{compared, measured, median, millis, percentile, sizes};
 
-/// Calls at the smallest size, and at each other size.
-const SMALL_CALLS: usize = 600;
-const CALLS: usize = 3;
-
 /// Records of a result that passes, about 1.3 KB.
 const SMALL_RECORDS: usize = 5;
+
+/// Calls for a result of so many records.
+const fn calls(records: usize) -> usize {
+    match records {
+        0..=SMALL_RECORDS => 600,
+        0..LARGE_RECORDS => 30,
+        LARGE_RECORDS.. => 3,
+    }
+}
 
 /// Least number of records for which a call through our gateway may take at most twice the time of a direct one.
 const LARGE_RECORDS: usize = 100_000;
@@ -46,7 +51,7 @@ const MEMORY_MIB: f64 = 128.0;
 /// Most records that a peer handles within half a minute.
 const fn most_records(peer: Peer, structured: bool) -> usize {
     match peer {
-        Peer::Direct | Peer::Ours | Peer::OursHttp => usize::MAX,
+        Peer::Direct | Peer::Ours | Peer::OursAfter | Peer::OursHttp => usize::MAX,
         Peer::FastMcp if structured => 10_000,
         Peer::FastMcp => 100_000,
         Peer::McpProxy => 70_000,
@@ -74,7 +79,7 @@ fn main() {
     }
     println!("\none call through a gateway before a server that replays bytes; medians, and peak anonymous memory");
     let mut peers = vec![Peer::Direct];
-    for peer in [Peer::Ours, Peer::FastMcp, Peer::OursHttp, Peer::McpProxy] {
+    for peer in [Peer::Ours, Peer::OursAfter, Peer::FastMcp, Peer::OursHttp, Peer::McpProxy] {
         match peer.missing() {
             None => peers.push(peer),
             Some(reason) if peer == Peer::Ours => panic!("{reason}"),
@@ -100,7 +105,7 @@ fn measure(peers: &[Peer], records: usize, structured: bool) {
     let can = |peer: &&Peer| records <= most_records(**peer, structured);
     for peer in peers.iter().filter(|peer| !can(peer)) {
         let most = most_records(*peer, structured);
-        println!("  {peer:<18} left out: no answer to more than {most} records, or none within half a minute");
+        println!("  {peer:<24} left out: no answer to more than {most} records, or none within half a minute");
     }
     let mut running: Vec<Running> = peers.iter().filter(can).map(|peer| peer.start(directory.path())).collect();
     let rows = alternate(&mut running, records, structured);
@@ -116,7 +121,7 @@ fn measure(peers: &[Peer], records: usize, structured: bool) {
 }
 
 fn alternate(running: &mut [Running], records: usize, structured: bool) -> Vec<Row> {
-    let calls = if records <= SMALL_RECORDS { SMALL_CALLS } else { CALLS };
+    let calls = calls(records);
     let mut times = vec![Vec::with_capacity(calls); running.len()];
     let mut bytes = vec![0; running.len()];
     for round in 0..=calls {
@@ -148,7 +153,7 @@ fn alternate(running: &mut [Running], records: usize, structured: bool) -> Vec<R
 fn check(peer: Peer, answer: &[u8], records: usize) {
     let has = |text: &[u8]| answer.windows(text.len()).any(|window| window == text);
     let beginning = String::from_utf8_lossy(&answer[..answer.len().min(300)]);
-    let is_replaced = matches!(peer, Peer::Ours | Peer::OursHttp) && records > SMALL_RECORDS;
+    let is_replaced = peer.is_ours() && records > SMALL_RECORDS;
     if is_replaced {
         assert!(answer.len() < 20_000 && has(br#""offloaded\":true"#), "{peer}: {beginning}");
     } else if !(peer == Peer::FastMcp && records > SMALL_RECORDS) {
@@ -159,7 +164,7 @@ fn check(peer: Peer, answer: &[u8], records: usize) {
 fn print_row(row: &Row, direct: &Row) {
     let (time, base) = (millis(row.median), millis(direct.median));
     print!(
-        "  {:<18} {time:>10.3} ms  p99 {:>10.3} ms  {:>11} bytes",
+        "  {:<24} {time:>10.3} ms  p99 {:>10.3} ms  {:>11} bytes",
         row.peer,
         millis(percentile(&row.times, 99)),
         row.bytes

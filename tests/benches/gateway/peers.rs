@@ -28,6 +28,8 @@ pub(crate) enum Peer {
     Direct,
     /// Our gateway on pipes.
     Ours,
+    /// The same, which does not wait for the disk.
+    OursAfter,
     /// FastMCP's proxy with its limiter.
     FastMcp,
     /// Our gateway on HTTP.
@@ -41,6 +43,7 @@ impl fmt::Display for Peer {
         formatter.pad(match self {
             Self::Direct => "direct",
             Self::Ours => "lro gateway",
+            Self::OursAfter => "lro gateway, fsync after",
             Self::FastMcp => "FastMCP proxy",
             Self::OursHttp => "lro gateway, HTTP",
             Self::McpProxy => "mcp-proxy, HTTP",
@@ -69,11 +72,16 @@ impl Drop for Process {
 }
 
 impl Peer {
+    /// Whether it is our gateway.
+    pub(crate) const fn is_ours(self) -> bool {
+        matches!(self, Self::Ours | Self::OursAfter | Self::OursHttp)
+    }
+
     /// The reason why it cannot be measured here.
     pub(crate) fn missing(self) -> Option<String> {
         let (path, hint) = match self {
             Self::Direct => return None,
-            Self::Ours | Self::OursHttp => (lro(), "make build"),
+            Self::Ours | Self::OursAfter | Self::OursHttp => (lro(), "make build"),
             Self::FastMcp => {
                 let imported = Command::new(python()).args(["-c", "import fastmcp"]).stderr(Stdio::null()).status();
                 let is_there = imported.is_ok_and(|status| status.success());
@@ -89,7 +97,7 @@ impl Peer {
         let server = std::env::current_exe().unwrap();
         let mut command = match self {
             Self::Direct => Command::new(&server),
-            Self::Ours | Self::OursHttp => Command::new(lro()),
+            Self::Ours | Self::OursAfter | Self::OursHttp => Command::new(lro()),
             Self::FastMcp => Command::new(python()),
             Self::McpProxy => Command::new(mcp_proxy()),
         };
@@ -99,6 +107,7 @@ impl Peer {
         match self {
             Self::Direct => command.arg(upstream::ARGUMENT),
             Self::Ours => command.args(["gateway", "--"]).arg(&server).arg(upstream::ARGUMENT),
+            Self::OursAfter => command.args(["gateway", "--fsync", "after", "--"]).arg(&server).arg(upstream::ARGUMENT),
             Self::OursHttp => {
                 command.args(["gateway", "--listen", &address, "--"]).arg(&server).arg(upstream::ARGUMENT)
             }
@@ -107,7 +116,7 @@ impl Peer {
             }
             Self::McpProxy => command.arg("--config").arg(mcp_proxy_config(directory, &server, port)),
         };
-        if matches!(self, Self::Ours | Self::OursHttp) {
+        if self.is_ours() {
             command.env("MCP_LRO_DIR", directory.join(format!("{self:?}")));
         }
         let log = directory.join(format!("{self:?}.log"));
