@@ -183,10 +183,8 @@ impl Extractor {
         question: &component::Question,
         budget: Budget,
     ) -> Result<(Answer, Cost), ExtractError> {
-        // No instance is held while the bucket has not answered.
-        if let Some(first) = opened.first() {
-            first.wait();
-        }
+        // No instance is held meanwhile.
+        opened.wait();
         let (prepared, directories, incoming) = (component.get()?, opened.directories()?, opened.incoming());
         let asked =
             prepared.extract_async(&self.limits, directories, incoming, &opened.sources, question, budget.into()).await;

@@ -32,7 +32,8 @@ impl Extractor {
     ///
     /// A query without `group`, `sort`, `distinct`, `sample` and `count`, and a jq program without `slurp`, have any number of
     /// results, unless they have a limit; each may have as many bytes as an answer. The files are compared with their
-    /// checksums before the last line is written, so what is written counts when this returns without an error.
+    /// checksums meanwhile, so what is written counts when this returns without an error. Until then, other questions wait for an
+    /// offload that this copies from a bucket.
     ///
     /// # Errors
     /// [`ExtractError::Incomplete`] if any other question has more results than fit into one answer, or, without a limit, than it

@@ -92,12 +92,19 @@ impl Opened {
         });
     }
 
+    /// Waits until the bucket has answered about each offload that is copied.
+    pub(super) fn wait(&self) {
+        for first in self.arrivals.iter().filter_map(|of_offload| of_offload.first()) {
+            first.wait_behind(0, 1);
+        }
+    }
+
     /// Whether an offload is being copied.
     pub(super) fn is_copying(&self) -> bool {
         !self.copying.is_empty()
     }
 
-    /// Reads the first of the files.
+    /// The first file.
     pub(super) fn first(&self) -> Option<Arc<Reader>> {
         self.readers.first().cloned()
     }

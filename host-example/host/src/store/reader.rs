@@ -109,13 +109,6 @@ impl Reader {
         Self { record: record.clone(), source, copy: None }
     }
 
-    /// Waits until something of the file is there, if it is being copied from a bucket.
-    pub(crate) fn wait(&self) {
-        if let Source::Arriving(file) = &self.source {
-            file.arrival.wait_behind(0, 1);
-        }
-    }
-
     /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
     /// has verified it before and its device, inode, size and timestamps are unchanged. The header line of a JSONL file
     /// is not covered.
