@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod arriving;
 mod early;
 mod encrypted;
 mod faults;

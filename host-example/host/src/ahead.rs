@@ -33,7 +33,8 @@ pub(crate) struct Ahead {
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     pub(crate) ahead: Option<Ahead>,
-    pub(crate) arrivals: Vec<Arrival>,
+    /// What comes of the files of each directory, by its number.
+    pub(crate) arrivals: Vec<Vec<Arrival>>,
 }
 
 /// A file that is being written, from its beginning to its end, for who reads it. Clones share their state.
@@ -99,9 +100,9 @@ impl Ahead {
 }
 
 impl Incoming {
-    /// What comes of the file of this name.
-    pub(crate) fn file(&mut self, name: &str) -> (Option<Ahead>, Option<Arrival>) {
-        let arrival = self.arrivals.iter().find(|arrival| arrival.is_of(name));
+    /// What comes of the file of this name in the directory of this number.
+    pub(crate) fn file(&mut self, directory: usize, name: &str) -> (Option<Ahead>, Option<Arrival>) {
+        let arrival = self.arrivals.get(directory).into_iter().flatten().find(|arrival| arrival.is_of(name));
         (self.ahead.take_if(|ahead| ahead.is_of(name)), arrival.cloned())
     }
 }

@@ -7,11 +7,11 @@
 
 mod convert;
 mod export;
+mod opened;
 mod sql;
 
-use std::fs::File;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 pub use lro_contract::query::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
@@ -20,16 +20,16 @@ pub use lro_reading::{
     ANSWER_BYTES_DEFAULT, ANSWER_BYTES_MAX, ANSWER_TOKENS_DEFAULT, Answer, Budget, Cut, Failures, HITS_MAX, Jq,
     LineRange, Pattern, Question, QuestionError, RESULTS_MAX, Search, Sql, TABLES_MAX, stored_query,
 };
-use lro_reading::{Section, asked_budget, files, fitted};
+use lro_reading::{asked_budget, files, fitted};
 
 use self::convert::question_error;
+use self::opened::Opened;
 pub use self::sql::Tables;
-use crate::ahead::{Giver, Incoming, ahead};
 use crate::job::{self, Job};
 use crate::policy::{BuiltIn, CompileCache, LoadError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
 use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox};
-use crate::store::{Copying, FileRecord, Files, Offload, Reader, StoreError};
+use crate::store::{Offload, StoreError};
 
 /// The component of `guest/extract`: typed queries, jq programs and searches.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
@@ -168,81 +168,30 @@ impl Extractor {
         let (fitted, notes) = fitted(question, &files);
         let asked = component::Question::from(&fitted);
         let asked_budget = asked_budget(question, budget)?;
-        let sources: Vec<_> = files.iter().copied().map(component::Source::from).collect();
-        let (answer, cost) = match offload.files()? {
-            Files::Here(directory) => {
-                let open = |file: &&FileRecord| offload.open_in(&directory, &file.name);
-                let readers = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-                let prepared = self.prepared.get()?;
-                self.call(&prepared, readers, vec![directory.into_file()?], &sources, &asked, asked_budget).await?
-            }
-            Files::InBucket(copying) => self.call_while_copying(copying, &sources, &asked, asked_budget).await?,
-        };
+        let about: Vec<_> = files.iter().map(|file| (offload, *file)).collect();
+        let (answer, cost) = self.call(&self.prepared, Opened::open(&about)?, &asked, asked_budget).await?;
         let mut answer = answer.of_question(question, asked_budget, budget)?;
         answer.notes.extend(notes);
         Ok((answer, cost))
     }
 
-    /// Calls a component while the files are verified.
+    /// Calls a component while other threads copy and verify the files.
     async fn call(
         &self,
-        prepared: &PreparedExtraction,
-        readers: Vec<Reader>,
-        directories: Vec<File>,
-        sources: &[component::Source],
+        component: &BuiltIn<PreparedExtraction>,
+        mut opened: Opened,
         question: &component::Question,
         budget: Budget,
     ) -> Result<(Answer, Cost), ExtractError> {
-        // Several files may be read at the same time, and one could wait for another.
-        let (giver, ahead) = match readers.as_slice() {
-            [only] => {
-                let (giver, ahead) = ahead(&only.record().name, only.record().digest_from);
-                (giver, Some(ahead))
-            }
-            _ => (Giver::nobody(), None),
-        };
-        let readers = Arc::new(readers);
-        let shared = Arc::clone(&readers);
-        // An only file is read once, for both.
-        let verifying = Beside::start("lro-verify", move || match shared.as_slice() {
-            [only] => only.verify_and_give(giver),
-            several => several.iter().try_for_each(Reader::verify),
-        });
-        let incoming = Incoming { ahead, arrivals: Vec::new() };
-        let answered =
-            prepared.extract_async(&self.limits, directories, incoming, sources, question, budget.into()).await;
-        // If a file has changed, that explains any other error.
-        match verifying {
-            Some(verifying) => verifying.end()?,
-            None => readers.iter().try_for_each(Reader::verify)?,
-        }
-        answer_of(answered, question)
-    }
-
-    /// Calls the component while another thread copies the files from their bucket.
-    async fn call_while_copying(
-        &self,
-        copying: Box<Copying>,
-        sources: &[component::Source],
-        question: &component::Question,
-        budget: Budget,
-    ) -> Result<(Answer, Cost), ExtractError> {
-        let (directories, arrivals) = (vec![copying.directory()?], copying.arrivals());
-        let fetching = Beside::start("lro-copy", || copying.fetch())
-            .ok_or(QuestionError::Answer("no thread could be started to copy the files"))?;
-        // No instance is held while the bucket has not answered.
-        if let Some(first) =
-            arrivals.iter().find(|arrival| sources.first().is_some_and(|source| arrival.is_of(&source.name)))
-        {
-            first.wait_behind(0, 1);
-        }
-        let incoming = Incoming { ahead: None, arrivals };
-        let prepared = self.prepared.get()?;
-        let answered =
-            prepared.extract_async(&self.limits, directories, incoming, sources, question, budget.into()).await;
-        // If the files did not come, or are others, that explains any other error.
-        fetching.end()?.keep()?;
-        answer_of(answered, question)
+        // No instance is held meanwhile.
+        opened.wait();
+        let (prepared, directories, incoming) = (component.get()?, opened.directories()?, opened.incoming());
+        let asked =
+            prepared.extract_async(&self.limits, directories, incoming, &opened.sources, question, budget.into()).await;
+        // If a file did not come or has changed, that explains any other error.
+        opened.end()?;
+        let (answer, cost) = asked.map_err(ExtractError::Call)?;
+        Ok((answer.map_err(|error| question_error(error, question))?.into(), cost))
     }
 
     /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
@@ -263,36 +212,4 @@ impl Extractor {
             .unwrap_or(Err(QuestionError::Answer("it panicked").into()))
             .map(|(answer, _)| answer)
     }
-}
-
-/// Work on files on another thread while a question about them is answered. A cancelled question waits for its end, so that such
-/// threads do not accumulate.
-struct Beside<T>(Option<JoinHandle<Result<T, StoreError>>>);
-
-impl<T: Send + 'static> Beside<T> {
-    /// `None` if no thread could be started.
-    fn start(name: &str, work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Option<Self> {
-        Some(Self(Some(thread::Builder::new().name(name.into()).spawn(work).ok()?)))
-    }
-
-    fn end(mut self) -> Result<T, ExtractError> {
-        let ended = self.0.take().and_then(|thread| thread.join().ok());
-        Ok(ended.ok_or(QuestionError::Answer("a panic while the files were read"))??)
-    }
-}
-
-impl<T> Drop for Beside<T> {
-    fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn answer_of(
-    answered: Result<(Result<component::Answer, component::ExtractError>, Cost), CallError>,
-    question: &component::Question,
-) -> Result<(Answer, Cost), ExtractError> {
-    let (answer, cost) = answered.map_err(ExtractError::Call)?;
-    Ok((answer.map_err(|error| question_error(error, question))?.into(), cost))
 }

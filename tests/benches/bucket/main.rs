@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lro_gateway::settings::{DecisionMode, FailureMode, PolicySettings};
-use lro_host::extract::{Budget, Query, Question};
+use lro_host::extract::{Budget, Query, Question, Sql, Tables};
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::sandbox::{Limits, Payload};
 use lro_host::store::{BucketConfig, Offload, Store, StoreConfig};
@@ -87,21 +87,31 @@ fn measure(records: usize) {
         let offload = reader.find(TENANT, id).unwrap();
         drop(extractor.ask(&offload, None, &question, Budget::default()).unwrap());
     };
-    let [transfer, cold, warm] = alternate(
+    let query = "SELECT count(*) AS n FROM records WHERE category = 'audit'".to_owned();
+    let sql = Sql { query, offset: 0, limit: None };
+    let ask_sql = || {
+        let table = Tables { offload: reader.find(TENANT, id).unwrap(), section: None, name: None };
+        drop(extractor.sql(&[table], &sql, Budget::default()).unwrap());
+    };
+    // What removes a copy takes no part of a question.
+    let [transfer, _, cold, warm, _, cold_sql, warm_sql] = alternate(
         repetitions,
         [
             &mut || drop(client.get(&key)),
-            &mut || {
-                forget(offload.path());
-                ask();
-            },
+            &mut || forget(offload.path()),
             &mut || ask(),
+            &mut || ask(),
+            &mut || forget(offload.path()),
+            &mut || ask_sql(),
+            &mut || ask_sql(),
         ],
     );
     let of = format!("of {records} records");
     row(&format!("one GET {of}"), &transfer, None);
     row(&format!("a question {of}, nothing on this machine"), &cold, Some(("transfer", &transfer)));
     row(&format!("a question {of}, with a copy"), &warm, Some(("transfer", &transfer)));
+    row(&format!("SQL {of}, nothing on this machine"), &cold_sql, Some(("transfer", &transfer)));
+    row(&format!("SQL {of}, with a copy"), &warm_sql, Some(("transfer", &transfer)));
 
     let [transfer, in_directory, in_bucket] = alternate(
         repetitions,

@@ -5,16 +5,17 @@
 //! record is read once. Answers about all records together, such as sorted ones, have to fit.
 
 use std::io::{self, Write};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::Duration;
 
 use lro_jsonl::Measure;
 use lro_reading::{QuestionError, Section, files, fit};
 
+use super::opened::Opened;
 use super::{
     ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, Failures, HITS_MAX, Jq, Query, Question,
     RESULTS_MAX, Search, Sql, Tables, component, question_error,
 };
-use crate::ahead::Incoming;
 use crate::job;
 use crate::sandbox::{CallError, Cost, Limits};
 use crate::store::{FileRecord, Offload, Reader};
@@ -31,7 +32,8 @@ impl Extractor {
     ///
     /// A query without `group`, `sort`, `distinct`, `sample` and `count`, and a jq program without `slurp`, have any number of
     /// results, unless they have a limit; each may have as many bytes as an answer. The files are compared with their
-    /// checksums before the last line is written, so what is written counts when this returns without an error.
+    /// checksums meanwhile, so what is written counts when this returns without an error. Until then, other questions wait for an
+    /// offload that this copies from a bucket.
     ///
     /// # Errors
     /// [`ExtractError::Incomplete`] if any other question has more results than fit into one answer, or, without a limit, than it
@@ -150,7 +152,8 @@ struct Export<'a> {
     extractor: &'a Extractor,
     offload: &'a Offload,
     file: &'a FileRecord,
-    reader: Reader,
+    opened: Opened,
+    reader: Arc<Reader>,
     /// Where the next part begins.
     start: u64,
     /// How large it may be; its last record may end behind.
@@ -161,8 +164,8 @@ struct Export<'a> {
     room: u64,
     /// Bytes of the first result that was not kept although there was room.
     refused: Option<u64>,
-    /// When all parts have to be answered.
-    deadline: Option<Instant>,
+    /// How long all calls together may take.
+    wall_time: Option<Duration>,
     answer: Answer,
     cost: Cost,
 }
@@ -176,16 +179,28 @@ impl<'a> Export<'a> {
         limit: Option<u32>,
     ) -> Result<Self, ExtractError> {
         let room = limit.map_or(u64::MAX, u64::from);
-        let reader = offload.open_in(&offload.copied()?, &file.name)?;
-        let (start, part_bytes, skip) = (file.digest_from, PART_BYTES, offset);
-        let (answer, cost) = (Answer::empty(offset), Cost::default());
-        let (refused, deadline) = (None, None);
-        Ok(Self { extractor, offload, file, reader, start, part_bytes, skip, room, refused, deadline, answer, cost })
+        let opened = Opened::open(&[(offload, file)])?;
+        let reader = opened.first().ok_or(QuestionError::NoRecords)?;
+        Ok(Self {
+            extractor,
+            offload,
+            file,
+            opened,
+            reader,
+            start: file.digest_from,
+            part_bytes: PART_BYTES,
+            skip: offset,
+            room,
+            refused: None,
+            wall_time: None,
+            answer: Answer::empty(offset),
+            cost: Cost::default(),
+        })
     }
 
-    /// Bounds the time of all parts together.
+    /// Bounds the time of all parts together. That in which the file arrives does not count.
     fn within_wall_time(self) -> Self {
-        Self { deadline: Instant::now().checked_add(self.extractor.limits.wall_time), ..self }
+        Self { wall_time: Some(self.extractor.limits.wall_time), ..self }
     }
 
     /// Calls `keep` with each result that is wanted, until it returns false.
@@ -194,12 +209,32 @@ impl<'a> Export<'a> {
         question: &component::Question,
         mut keep: impl FnMut(&str) -> io::Result<bool>,
     ) -> Result<(Answer, Cost), ExtractError> {
+        let asked = self.ask_all(question, &mut keep).await;
+        let Self { opened, answer, refused, cost, .. } = self;
+        // If the file did not come or has changed, that explains any other error.
+        opened.end()?;
+        asked?;
+        if let Some(failures) =
+            answer.failures.as_ref().filter(|all| all.records == answer.examined && answer.total == 0)
+        {
+            return Err(QuestionError::Failed(failures.clone()).into());
+        }
+        let cut = Some(refused.map_or(Cut::Limit, Cut::Budget)).filter(|_| answer.left() > 0);
+        Ok((Answer { cut, ..answer }, cost))
+    }
+
+    /// Asks about each part, once all of it is there.
+    async fn ask_all(
+        &mut self,
+        question: &component::Question,
+        keep: &mut impl FnMut(&str) -> io::Result<bool>,
+    ) -> Result<(), ExtractError> {
         while self.start < self.file.bytes {
             let end = self.reader.next_line(self.start + self.part_bytes)?;
             let answer = self.ask(end, question).await?;
             tracing::debug!(start = self.start, end, results = answer.results, "asked about a part of a file");
             if self.has_wanted(&answer) {
-                self.add(answer, &mut keep)?;
+                self.add(answer, keep)?;
                 self.start = end;
                 self.part_bytes = (self.part_bytes * 2).min(PART_BYTES);
             } else if self.reader.next_line(self.start + 1)? < end {
@@ -213,15 +248,7 @@ impl<'a> Export<'a> {
                 return Err(QuestionError::Limit(message).into());
             }
         }
-        self.reader.verify()?;
-        let answer = &self.answer;
-        if let Some(failures) =
-            answer.failures.as_ref().filter(|all| all.records == answer.examined && answer.total == 0)
-        {
-            return Err(QuestionError::Failed(failures.clone()).into());
-        }
-        let cut = Some(self.refused.map_or(Cut::Limit, Cut::Budget)).filter(|_| answer.left() > 0);
-        Ok((Answer { cut, ..self.answer }, self.cost))
+        Ok(())
     }
 
     /// Asks about the records up to an offset.
@@ -232,14 +259,18 @@ impl<'a> Export<'a> {
         let budget = Budget { bytes, ..WHOLE }.into();
         let (prepared, limits) = (self.extractor.prepared.get()?, &self.extractor.limits);
         let wall_time = limits.wall_time;
-        let left = self.deadline.map_or(wall_time, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self.wall_time.map_or(wall_time, |all| all.saturating_sub(self.cost.time));
         if left.is_zero() {
             return Err(ExtractError::Call(CallError::Deadline(wall_time)));
         }
         let limits = Limits { wall_time: left, ..limits.clone() };
-        let directories = vec![self.offload.directory()?];
-        let asked =
-            prepared.extract_async(&limits, directories, Incoming::default(), &[source], question, budget).await;
+        // A copy may be removed at any time once it is made.
+        let directories = match self.opened.is_copying() {
+            true => self.opened.directories()?,
+            false => vec![self.offload.directory()?],
+        };
+        let incoming = self.opened.incoming();
+        let asked = prepared.extract_async(&limits, directories, incoming, &[source], question, budget).await;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;
         self.cost.time += cost.time;
         self.cost.memory_bytes = self.cost.memory_bytes.max(cost.memory_bytes);

@@ -2,10 +2,10 @@
 
 use lro_reading::{Table, sql_tables};
 
+use super::opened::Opened;
 use super::{Answer, Budget, ExtractError, Extractor, Sql, component};
 use crate::job;
 use crate::store::Offload;
-use crate::store::directory::Directory;
 
 /// Sections of an offload that a query may name as tables.
 #[derive(Clone, Debug)]
@@ -39,22 +39,13 @@ impl Extractor {
             .iter()
             .map(|Tables { offload, section, name }| (offload.record(), section.as_deref(), name.as_deref()));
         let found = sql_tables(sections, sql)?;
-        let directories = tables.iter().map(|table| table.offload.copied()).collect::<Result<Vec<_>, _>>()?;
-        let (mut sources, mut names, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-        for Table { offload: index, file, name } in found {
-            let (Some(Tables { offload, .. }), Some(opened)) = (tables.get(index), directories.get(index)) else {
-                continue;
-            };
-            let directory = u32::try_from(index).unwrap_or(u32::MAX);
-            names.push(name);
-            readers.push(offload.open_in(opened, &file.name)?);
-            sources.push(component::Source { directory, ..file.into() });
-        }
+        let about = |table: &Table<'_>| tables.get(table.offload).map(|Tables { offload, .. }| offload);
+        let files: Vec<_> = found.iter().filter_map(|table| Some((about(table)?, table.file))).collect();
+        let opened = Opened::open(&files)?;
+        let names = found.into_iter().map(|table| table.name).collect();
         let asked = component::Sql { query: sql.query.clone(), tables: names, offset: sql.offset, limit: sql.limit };
-        let directories = directories.into_iter().map(Directory::into_file).collect::<Result<Vec<_>, _>>()?;
-        let budget = budget.capped();
-        let asked = component::Question::Sql(asked);
-        let (answer, _) = self.call(&self.sql.get()?, readers, directories, &sources, &asked, budget).await?;
+        let (asked, budget) = (component::Question::Sql(asked), budget.capped());
+        let (answer, _) = self.call(&self.sql, opened, &asked, budget).await?;
         Ok(answer.of_sql(sql, budget)?)
     }
 }

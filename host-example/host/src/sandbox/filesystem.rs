@@ -132,6 +132,7 @@ impl preopens::Host for View<'_> {
             let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
             let fd = self.0.table.push(Descriptor::Dir(directory))?;
             self.0.open_permits.insert(fd.rep(), open_permit);
+            self.0.preopens.insert(fd.rep(), number);
             let path = if number == 0 { PREOPEN.to_owned() } else { format!("{PREOPEN}{number}") };
             preopens.push((fd, path));
         }
@@ -165,12 +166,13 @@ impl sync::HostDescriptor for View<'_> {
             self.0.output.create().map_err(write_error)?;
         }
         let open_permit = self.take_open_permit()?;
+        let directory = self.0.preopens.get(&fd.rep()).copied();
         let (name, truncates) = (path.clone(), open_flags.contains(OpenFlags::TRUNCATE));
         let (path_flags, open_flags, flags) = (path_flags.into(), open_flags.into(), flags.into());
         let fd = ready(wasi::HostDescriptor::open_at(&mut self.wasi(), fd, path_flags, name, open_flags, flags))?;
         match self.0.table.get(&fd)? {
             Descriptor::File(opened) => {
-                let incoming = self.0.incoming.file(&path);
+                let incoming = directory.map(|number| self.0.incoming.file(number, &path)).unwrap_or_default();
                 let opened = self.0.output.opened(open_permit, Arc::clone(&opened.file), incoming, &path, truncates);
                 self.0.files.insert(fd.rep(), Arc::new(opened));
             }
@@ -187,6 +189,7 @@ impl sync::HostDescriptor for View<'_> {
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
         self.0.files.remove(&fd.rep());
         self.0.open_permits.remove(&fd.rep());
+        self.0.preopens.remove(&fd.rep());
         wasi::HostDescriptor::drop(&mut self.wasi(), fd)
     }
 

@@ -35,6 +35,8 @@ pub(super) struct CallState {
     pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
     /// Permits of open directories and listings, by handle.
     pub(super) open_permits: BTreeMap<u32, OpenPermit>,
+    /// Numbers of open preopened directories, by descriptor handle.
+    pub(super) preopens: BTreeMap<u32, usize>,
     /// File streams, by handle.
     pub(super) streams: BTreeMap<u32, FileStream>,
     /// CallState of the fixed sequence of random numbers.
@@ -62,6 +64,7 @@ impl CallState {
             incoming: Incoming::default(),
             files: BTreeMap::new(),
             open_permits: BTreeMap::new(),
+            preopens: BTreeMap::new(),
             streams: BTreeMap::new(),
             random: 0,
         }

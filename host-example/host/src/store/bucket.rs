@@ -45,8 +45,8 @@ pub(super) struct Bucket {
     /// For how long a lease of this store holds.
     pub(super) lease_time: Duration,
     pub(super) own_lease: Mutex<Option<Lease>>,
-    /// Offloads that are being copied to this machine.
-    copying: Mutex<HashSet<Ulid>>,
+    /// Keys of offloads that are being copied to this machine.
+    copying: Mutex<HashSet<String>>,
     copied: Condvar,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Bucket {
 #[derive(Debug)]
 pub(super) struct Turn {
     bucket: Arc<Bucket>,
-    id: Ulid,
+    key: String,
 }
 
 /// A file to be uploaded.
@@ -265,13 +265,14 @@ impl Bucket {
         Ok(ranges)
     }
 
-    /// Waits until nobody else copies an offload to this machine.
-    pub(super) fn turn(self: &Arc<Self>, id: Ulid) -> Turn {
+    /// Waits until nobody else copies the offload with this key to this machine. Who copies several takes their turns in the order
+    /// of their keys.
+    pub(super) fn turn(self: &Arc<Self>, key: String) -> Turn {
         let mut copying = self.copying.lock();
-        while !copying.insert(id) {
+        while !copying.insert(key.clone()) {
             self.copied.wait(&mut copying);
         }
-        Turn { bucket: Arc::clone(self), id }
+        Turn { bucket: Arc::clone(self), key }
     }
 
     /// The key that signs cursors, which all stores on this bucket share. Created if it is missing.
@@ -294,7 +295,7 @@ impl Bucket {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.bucket.copying.lock().remove(&self.id);
+        self.bucket.copying.lock().remove(&self.key);
         self.bucket.copied.notify_all();
     }
 }

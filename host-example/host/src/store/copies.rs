@@ -54,7 +54,7 @@ impl Store {
     pub(super) fn copy(&self, offload: &Offload, cipher: Option<OffloadCipher>) -> Result<Files, StoreError> {
         let open = || Directory::open(offload.path.clone());
         let Some(bucket) = self.bucket()? else { return open().map(Files::Here) };
-        let turn = bucket.turn(offload.id);
+        let turn = bucket.turn(bucket::key(&tenant_name(&offload.tenant), offload.id));
         // Another thread may have just copied it.
         if let Ok(copy) = open() {
             return Ok(Files::Here(copy));
@@ -111,13 +111,23 @@ impl CopyOf {
 
 impl Copying {
     /// Opens its directory.
-    pub(crate) fn directory(&self) -> Result<File, StoreError> {
-        Directory::open(self.staging.path().to_owned())?.into_file()
+    pub(crate) fn directory(&self) -> Result<Directory, StoreError> {
+        Directory::open(self.staging.path().to_owned())
     }
 
     /// What will have come of its files.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.files.iter().map(|(_, arriver)| arriver.arrival()).collect()
+    }
+
+    /// A file of it, before all of it is there. As long as [`Copying::keep`] has not succeeded, it may be another.
+    pub(crate) fn reader(&self, record: &FileRecord) -> Result<Reader, StoreError> {
+        let path = self.staging.directory.path.join(&record.name);
+        let Some(arrival) = self.arrivals().into_iter().find(|arrival| arrival.is_of(&record.name)) else {
+            return Err(StoreError::NotFound { path });
+        };
+        let (file, _) = self.staging.directory.file(&record.name)?;
+        Ok(Reader::arriving(record, file, path, arrival))
     }
 
     /// Downloads the files, several at the same time.

@@ -70,16 +70,11 @@ impl Offload {
     /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`]; for one in a bucket, also
     /// [`StoreError::Bucket`], [`StoreError::Changed`], [`StoreError::Quota`] and [`StoreError::NoSpace`].
     pub fn directory(&self) -> Result<File, StoreError> {
-        self.copied()?.into_file()
-    }
-
-    /// As [`Offload::directory`].
-    pub(crate) fn copied(&self) -> Result<Directory, StoreError> {
         match self.files()? {
-            Files::Here(directory) => Ok(directory),
+            Files::Here(directory) => directory.to_file(),
             Files::InBucket(copying) => {
                 copying.fetch()?.keep()?;
-                Directory::open(self.path.clone())
+                Directory::open(self.path.clone())?.to_file()
             }
         }
     }

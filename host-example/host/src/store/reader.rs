@@ -17,7 +17,7 @@ use super::error::failed;
 use super::ranges::RangeReader;
 use super::verified::{FileState, Verified};
 use super::{Digest, FileKind, FileRecord, StoreError};
-use crate::ahead::Giver;
+use crate::ahead::{Arrival, Giver};
 use crate::digest;
 
 /// An open file of a published offload. It stays readable after the offload is removed, unless it is read from a bucket.
@@ -37,6 +37,15 @@ pub struct Reader {
 enum Source {
     Disk(OpenFile),
     Bucket(Box<RangeReader>),
+    Arriving(ArrivingFile),
+}
+
+/// A file on the disk that is being copied from a bucket.
+#[derive(Debug)]
+struct ArrivingFile {
+    file: File,
+    path: PathBuf,
+    arrival: Arrival,
 }
 
 /// A file on the disk.
@@ -95,6 +104,11 @@ impl Reader {
         Self { record: record.clone(), source: Source::Bucket(Box::new(source)), copy: None }
     }
 
+    pub(super) fn arriving(record: &FileRecord, file: File, path: PathBuf, arrival: Arrival) -> Self {
+        let source = Source::Arriving(ArrivingFile { file, path, arrival });
+        Self { record: record.clone(), source, copy: None }
+    }
+
     /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
     /// has verified it before and its device, inode, size and timestamps are unchanged. The header line of a JSONL file
     /// is not covered.
@@ -115,7 +129,8 @@ impl Reader {
     pub(crate) fn verify_and_give(&self, giver: Giver) -> Result<(), StoreError> {
         let verified = match &self.source {
             Source::Disk(file) => file.verify(&self.record, giver),
-            Source::Bucket(_) => Ok(()),
+            // Whoever copies a file verifies it.
+            Source::Bucket(_) | Source::Arriving(_) => Ok(()),
         };
         verified.inspect_err(|error| {
             self.copy.iter().for_each(|copy| copy.forget_if(error));
@@ -182,6 +197,14 @@ impl OpenFile {
     }
 }
 
+impl ArrivingFile {
+    /// Waits for the bytes; returns fewer if no more come.
+    fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        self.arrival.wait_behind(offset, length as u64);
+        read(&self.file, offset, length).map_err(failed("read", &self.path))
+    }
+}
+
 impl Section for Reader {
     type Error = StoreError;
 
@@ -195,6 +218,7 @@ impl Section for Reader {
         match &self.source {
             Source::Disk(file) => file.bytes(offset, length),
             Source::Bucket(file) => file.bytes(offset, length),
+            Source::Arriving(file) => file.bytes(offset, length),
         }
     }
 
@@ -202,6 +226,7 @@ impl Section for Reader {
         match &self.source {
             Source::Disk(file) => file.known(&self.record),
             Source::Bucket(file) => file.lines(),
+            Source::Arriving(_) => Ok(&[]),
         }
     }
 }

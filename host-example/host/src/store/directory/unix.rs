@@ -68,8 +68,8 @@ impl Directory {
     }
 
     /// Opens it as a file.
-    pub(crate) fn into_file(self) -> Result<File, StoreError> {
-        Ok(self.handle)
+    pub(crate) fn to_file(&self) -> Result<File, StoreError> {
+        self.handle.try_clone().map_err(failed("open", &self.path))
     }
 
     /// Opens a subdirectory.

@@ -56,8 +56,8 @@ impl Directory {
     }
 
     /// Opens it as a file.
-    pub(crate) fn into_file(self) -> Result<File, StoreError> {
-        open_directory(&self.path).map_err(failed("open", self.path))
+    pub(crate) fn to_file(&self) -> Result<File, StoreError> {
+        open_directory(&self.path).map_err(failed("open", &self.path))
     }
 
     /// A subdirectory.
