@@ -3,15 +3,18 @@
 //!
 //! The component `guest/extract` answers them in the sandbox, or `guest/extract-sql`, which is loaded at the first query
 //! in SQL. It sees these published offloads, read-only. Meanwhile the host compares the files with their checksums, and
-//! returns no answer if one has changed.
+//! returns no answer if one has changed. Several instances answer a typed query or a jq program about a large file, where processors
+//! are free.
 
 mod convert;
 mod export;
+mod parts;
 mod sql;
 
 use std::fs::File;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 pub use lro_contract::query::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
@@ -23,6 +26,8 @@ pub use lro_reading::{
 use lro_reading::{Section, asked_budget, files, fitted};
 
 use self::convert::question_error;
+pub use self::parts::{INSTANCES_DEFAULT, PART_BYTES_MIN};
+use self::parts::{Parts, is_divisible, rest_of};
 pub use self::sql::Tables;
 use crate::ahead::{Giver, Incoming, ahead};
 use crate::job::{self, Job};
@@ -77,6 +82,7 @@ pub struct Extractor {
     /// Loaded at the first query in SQL.
     sql: Arc<BuiltIn<PreparedExtraction>>,
     limits: Limits,
+    instances: u32,
 }
 
 impl Extractor {
@@ -103,7 +109,20 @@ impl Extractor {
     fn unloaded(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
         let prepare = Sandbox::prepare_extraction;
         let prepared = Arc::new(BuiltIn::new(sandbox, EXTRACT_COMPONENT, cache.clone(), prepare));
-        Self { prepared, sql: Arc::new(BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare)), limits }
+        Self {
+            prepared,
+            sql: Arc::new(BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare)),
+            limits,
+            instances: INSTANCES_DEFAULT,
+        }
+    }
+
+    /// How many instances may answer one question about a large file together, each within the limits and on a processor that has
+    /// nothing else to run: a typed query, or a jq program without `slurp`. Default: [`INSTANCES_DEFAULT`]. With 1, or if the limits
+    /// count instructions, one instance reads the whole file.
+    #[must_use]
+    pub fn with_instances(self, instances: u32) -> Self {
+        Self { instances, ..self }
     }
 
     /// Waits until the component for all questions but SQL is loaded.
@@ -193,9 +212,15 @@ impl Extractor {
         question: &component::Question,
         budget: Budget,
     ) -> Result<(Answer, Cost), ExtractError> {
-        // Several files may be read at the same time, and one could wait for another.
+        let parts = match (readers.as_slice(), directories.as_slice(), sources) {
+            ([reader], [directory], [source]) if is_divisible(question) => {
+                Parts::of(prepared, &self.limits, self.instances, reader, directory, source).await?
+            }
+            _ => None,
+        };
+        // Several files, and parts of one, may be read at the same time, and one could wait for another.
         let (giver, ahead) = match readers.as_slice() {
-            [only] => {
+            [only] if parts.is_none() => {
                 let (giver, ahead) = ahead(&only.record().name, only.record().digest_from);
                 (giver, Some(ahead))
             }
@@ -208,12 +233,26 @@ impl Extractor {
             [only] => only.verify_and_give(giver),
             several => several.iter().try_for_each(Reader::verify),
         });
-        let incoming = Incoming { ahead, arrivals: Vec::new() };
-        let answered =
-            prepared.extract_async(&self.limits, directories, incoming, sources, question, budget.into()).await;
+        let begun = Instant::now();
+        let together = match parts {
+            Some(parts) => parts.answer(question, budget.into()).await,
+            None => None,
+        };
+        let answered = match together {
+            Some(answered) => answered,
+            None => {
+                let incoming = Incoming { ahead, arrivals: Vec::new() };
+                let limits = rest_of(&self.limits, begun);
+                let asked = prepared.extract_async(&limits, directories, incoming, sources, question, budget.into());
+                asked.await.map_err(|error| match error {
+                    CallError::Deadline(_) => CallError::Deadline(self.limits.wall_time),
+                    error => error,
+                })
+            }
+        };
         // If a file has changed, that explains any other error.
         match verifying {
-            Some(verifying) => verifying.end()?,
+            Some(verifying) => verifying.end()??,
             None => readers.iter().try_for_each(Reader::verify)?,
         }
         answer_of(answered, question)
@@ -241,7 +280,7 @@ impl Extractor {
         let answered =
             prepared.extract_async(&self.limits, directories, incoming, sources, question, budget.into()).await;
         // If the files did not come, or are others, that explains any other error.
-        fetching.end()?.keep()?;
+        fetching.end()??.keep()?;
         answer_of(answered, question)
     }
 
@@ -267,17 +306,17 @@ impl Extractor {
 
 /// Work on files on another thread while a question about them is answered. A cancelled question waits for its end, so that such
 /// threads do not accumulate.
-struct Beside<T>(Option<JoinHandle<Result<T, StoreError>>>);
+struct Beside<T>(Option<JoinHandle<T>>);
 
 impl<T: Send + 'static> Beside<T> {
     /// `None` if no thread could be started.
-    fn start(name: &str, work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Option<Self> {
+    fn start(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
         Some(Self(Some(thread::Builder::new().name(name.into()).spawn(work).ok()?)))
     }
 
-    fn end(mut self) -> Result<T, ExtractError> {
+    fn end(mut self) -> Result<T, QuestionError> {
         let ended = self.0.take().and_then(|thread| thread.join().ok());
-        Ok(ended.ok_or(QuestionError::Answer("a panic while the files were read"))??)
+        ended.ok_or(QuestionError::Answer("a panic while the files were read"))
     }
 }
 
