@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lro_host::Job;
-use lro_host::extract::{Budget, ExtractError, Extractor, Jq, Question};
+use lro_host::extract::{Budget, ExtractError, Extractor, Jq, PART_BYTES_MIN, Question};
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
 use lro_host::policy::{Admission, CompileCache, DEFAULT_POLICY, LoadOptions, Policy, Slot, SlotSettings};
 use lro_host::sandbox::{CONCURRENT_CALLS_MAX, CONCURRENT_QUESTIONS_MAX, CallError, Limits, STOCK_MAX, Sandbox};
 use lro_host::settings::FailureMode;
-use lro_tests::{TENANT, component, filter_with, offloaded, settings};
+use lro_tests::{TENANT, component, filter_with, offloaded, settings, synthetic};
 use tempfile::TempDir;
 
 use crate::support::{alone, request, result};
@@ -183,6 +183,36 @@ fn questions_leave_half_of_the_permits() {
     assert_eq!(refused(), too_many);
     endless.iter().for_each(tokio::task::JoinHandle::abort);
     until(|| ask().is_ok_and(|answer| answer.total == 200));
+}
+
+// Several instances answer a question about a large file while processors have nothing else to run, and no longer.
+#[test]
+fn further_instances_run_on_free_processors_alone() {
+    let _alone = alone();
+    let engine = Engine::new();
+    let filter = engine.filter(PATIENCE);
+    let default = Filter { slot: engine.default_policy().into(), ..filter.clone() };
+    let records = lro_tests::text(synthetic::payload(100_000));
+    let offload = offloaded(default.apply(&lro_tests::request(lro_tests::always()), &records)).offload;
+    assert!(offload.record().files[0].bytes > 2 * PART_BYTES_MIN);
+    let limits = Limits { wall_time: PATIENCE, ..Limits::default() };
+    let extractor = Extractor::new(&engine.sandbox, None, limits).unwrap();
+    let question = Question::Query(serde_json::from_str(r#"{"group": "category"}"#).unwrap());
+    let memory = |extractor: &Extractor| {
+        let asked = extractor.ask_with_cost(&offload, None, &question, Budget::default());
+        asked.unwrap().1.memory_bytes
+    };
+    let one = memory(&extractor.clone().with_instances(1));
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(memory(&extractor) > one, processors > 1);
+    // Begun, and not given up, they count as running.
+    let mut busy: Vec<_> = (1..processors)
+        .map(|_| filter.job(request("hostile", "inspect-loop"), Arc::clone(result().payload())))
+        .collect();
+    busy.iter_mut().for_each(|job| assert!(job.begin().is_none()));
+    assert_eq!(memory(&extractor), one);
+    drop(busy);
+    assert_eq!(memory(&extractor) > one, processors > 1);
 }
 
 /// Waits until something is so. Panics when it never is.

@@ -14,6 +14,7 @@ mod crash;
 mod descriptor;
 mod differential;
 mod extract;
+mod instances;
 mod questions;
 // As above: it is another program in Python that checks the data.
 #[cfg(unix)]

@@ -141,7 +141,8 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
     // One test compiles, and the others wait for it.
     static COMPILING: Mutex<()> = Mutex::new(());
     let _compiling = COMPILING.lock();
-    Extractor::new(sandbox(), Some(cache.clone()), limits.into()).expect("the built-in component")
+    let extractor = Extractor::new(sandbox(), Some(cache.clone()), limits.into()).expect("the built-in component");
+    extractor.with_instances(limits.instances.get())
 }
 
 /// A filter with a policy, or a slot, that writes below `root`, without `fsync`.

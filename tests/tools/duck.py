@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""DuckDB on one thread, as a baseline for the benchmarks.
+"""DuckDB, as a baseline for the benchmarks.
 
     duck.py FILE
 
 FILE holds the records of tests/benches/shared/synthetic.rs as JSON lines. Answers each line of standard input,
-{"sql": ..., "given": ...}, with a line {"seconds": ..., "rows": [...]}. `records` in the SQL is FILE, read with the
+{"sql": ..., "given": ..., "threads": ...}, with a line {"seconds": ..., "rows": [...]}. `records` in the SQL is FILE, read with the
 columns below when they are given, else with those that DuckDB detects.
 """
 import json
@@ -25,6 +25,7 @@ def source(path, given):
 
 def answer(connection, path, request):
     sql = request["sql"].replace("records", source(path, request["given"]))
+    connection.execute(f"SET threads = {request['threads']}")
     started = time.perf_counter()
     rows = connection.execute(sql).fetchall()
     seconds = time.perf_counter() - started
@@ -34,7 +35,6 @@ def answer(connection, path, request):
 
 def main():
     connection = duckdb.connect()
-    connection.execute("SET threads = 1")
     for line in sys.stdin:
         print(json.dumps(answer(connection, sys.argv[1], json.loads(line))), flush=True)
 

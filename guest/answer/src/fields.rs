@@ -110,6 +110,16 @@ impl Fields {
         Ok(())
     }
 
+    /// The fields that no record had.
+    pub(crate) fn unseen(&self) -> &[FieldId] {
+        &self.unseen
+    }
+
+    /// Records which fields other records did not have.
+    pub(crate) fn keep_unseen(&mut self, others: &[FieldId]) {
+        self.unseen.retain(|id| others.contains(id));
+    }
+
     /// A field that no record had, as the query writes it.
     pub(crate) fn first_unseen(&self) -> Option<&str> {
         self.fields.get(*self.unseen.first()?).map(|field| field.spelled.as_str())

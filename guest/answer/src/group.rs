@@ -3,6 +3,7 @@
 use lro_json::path;
 use lro_json::walk::{self, Damaged};
 use lro_json::write::string;
+use serde::{Deserialize, Serialize};
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Aggregate, AggregateKind, Group};
@@ -11,8 +12,9 @@ use crate::find::Record;
 use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::Keys;
-use crate::number::{self, Decimal, spelled};
+use crate::number::spelled;
 use crate::results::{Output, outputs, write_selected};
+use crate::sum::Sum;
 
 /// Most memory of all groups, in bytes, once for their keys and once for their results: 16 MiB.
 pub const GROUPS_BYTES_MAX: usize = 16 << 20;
@@ -39,22 +41,29 @@ struct Computed {
     field: Option<FieldId>,
 }
 
+/// A group of a part of the records.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PartialGroup<'a> {
+    key: &'a [u8],
+    /// The first members of its result.
+    text: &'a [u8],
+    accumulators: Vec<Accumulator>,
+}
+
 /// The accumulator of one aggregate of one group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Accumulator {
     Count(u64),
     /// Also for a mean.
     Sum {
-        integers: i128,
-        others: f64,
-        has_others: bool,
+        sum: Sum,
         count: u64,
     },
     /// For a least or greatest number.
     Extreme(Option<Extreme>),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Extreme {
     key: Box<[u8]>,
     spelled: Box<[u8]>,
@@ -126,6 +135,38 @@ impl Groups {
         self.begin_accumulators()
     }
 
+    /// The groups of a part of the records, as they come.
+    pub(crate) fn part(&self) -> Vec<PartialGroup<'_>> {
+        let mut start = 0;
+        let texts =
+            self.ends.iter().map(|end| self.text.get(std::mem::replace(&mut start, *end as usize)..*end as usize));
+        let groups = self.keys.iter().zip(texts).enumerate().map(|(index, (key, text))| {
+            let count = self.aggregates.len();
+            let accumulators = self.accumulators.get(index * count..(index + 1) * count).unwrap_or_default().to_vec();
+            PartialGroup { key, text: text.unwrap_or_default(), accumulators }
+        });
+        groups.collect()
+    }
+
+    /// Adds the groups of a part of the records that follows.
+    pub(crate) fn absorb(&mut self, part: &[PartialGroup<'_>]) -> Result<(), ExtractError> {
+        for group in part {
+            let (index, is_new) = self.keys.index(group.key)?;
+            if is_new {
+                self.text.extend_from_slice(group.text);
+                self.begin_accumulators()?;
+            }
+            let states = self.accumulators.iter_mut().skip(index * self.aggregates.len());
+            for ((aggregate, state), other) in self.aggregates.iter().zip(states).zip(&group.accumulators) {
+                state.absorb(aggregate.kind, other).ok_or_else(|| {
+                    let name = &aggregate.name;
+                    ExtractError::Invalid(format!("group: {name} depends on the order of the records"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Begins a group whose first members are the last in the text.
     fn begin_accumulators(&mut self) -> Result<(), ExtractError> {
         self.ends.push(self.text.len() as u32);
@@ -187,9 +228,7 @@ impl Accumulator {
     fn new(kind: AggregateKind) -> Self {
         match kind {
             AggregateKind::Count => Self::Count(0),
-            AggregateKind::Sum | AggregateKind::Avg => {
-                Self::Sum { integers: 0, others: 0.0, has_others: false, count: 0 }
-            }
+            AggregateKind::Sum | AggregateKind::Avg => Self::Sum { sum: Sum::default(), count: 0 },
             AggregateKind::Min | AggregateKind::Max => Self::Extreme(None),
         }
     }
@@ -199,24 +238,14 @@ impl Accumulator {
         let number = value.filter(|value| matches!(value.first(), Some(b'-' | b'0'..=b'9')));
         match (self, number) {
             (Self::Count(count), _) => *count += 1,
-            (Self::Sum { integers, others, has_others, count }, Some(number)) => {
+            (Self::Sum { sum, count }, Some(number)) => {
                 *count += 1;
-                match integer(number)?.and_then(|integer| integers.checked_add(integer)) {
-                    Some(sum) => *integers = sum,
-                    None => {
-                        *has_others = true;
-                        *others += float(number)?;
-                    }
-                }
+                sum.add(number)?;
             }
             (Self::Extreme(extreme), Some(number)) => {
                 scratch.clear();
                 key::push(scratch, Some(number), Case::Sensitive)?;
-                let is_better = extreme.as_ref().is_none_or(|extreme| match kind {
-                    AggregateKind::Min => scratch.as_slice() < extreme.key.as_ref(),
-                    _ => scratch.as_slice() > extreme.key.as_ref(),
-                });
-                if is_better {
+                if extreme.as_ref().is_none_or(|extreme| extreme.is_behind(kind, scratch)) {
                     let number = checked(walk::value(number)?)?;
                     *extreme = Some(Extreme { key: scratch.as_slice().into(), spelled: number.as_bytes().into() });
                 }
@@ -226,15 +255,30 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Adds what an accumulator of the same aggregate has of later records; `None` if their order matters.
+    fn absorb(&mut self, kind: AggregateKind, later: &Self) -> Option<()> {
+        match (self, later) {
+            (Self::Count(count), Self::Count(later)) => *count += later,
+            (Self::Sum { sum, count }, Self::Sum { sum: later, count: later_count }) => {
+                *count += later_count;
+                sum.absorb(later)?;
+            }
+            (Self::Extreme(extreme), Self::Extreme(Some(later))) => {
+                if extreme.as_ref().is_none_or(|extreme| extreme.is_behind(kind, &later.key)) {
+                    *extreme = Some(later.clone());
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
     fn write(&self, kind: AggregateKind, line: &mut Vec<u8>) {
         let text = match self {
             Self::Count(count) => count.to_string(),
-            Self::Sum { integers, others, has_others, count } => match (kind, *has_others) {
-                (AggregateKind::Sum, false) => integers.to_string(),
-                (AggregateKind::Sum, true) => spelled(*integers as f64 + others),
-                _ if *count == 0 => "null".to_owned(),
-                _ => spelled((*integers as f64 + others) / *count as f64),
-            },
+            Self::Sum { sum, .. } if kind == AggregateKind::Sum => sum.to_string(),
+            Self::Sum { count: 0, .. } => "null".to_owned(),
+            Self::Sum { sum, count } => spelled(sum.amount() / *count as f64),
             Self::Extreme(None) => "null".to_owned(),
             Self::Extreme(Some(extreme)) => return line.extend_from_slice(&extreme.spelled),
         };
@@ -242,20 +286,12 @@ impl Accumulator {
     }
 }
 
-/// The number, if it is written as an integer and not too large.
-#[inline(always)]
-fn integer(number: &[u8]) -> Result<Option<i128>, Damaged> {
-    match number::short(number) {
-        Some(short) => Ok((short.scale == 0).then_some(i128::from(short.mantissa))),
-        None if Decimal::read(number, 0)?.is_integer => Ok(text(number)?.parse().ok()),
-        None => Ok(None),
+impl Extreme {
+    /// Whether another number, by its key, is to stand in its place.
+    fn is_behind(&self, kind: AggregateKind, other: &[u8]) -> bool {
+        match kind {
+            AggregateKind::Min => other < self.key.as_ref(),
+            _ => other > self.key.as_ref(),
+        }
     }
-}
-
-fn float(number: &[u8]) -> Result<f64, Damaged> {
-    text(number)?.parse().map_err(|_| Damaged)
-}
-
-fn text(number: &[u8]) -> Result<&str, Damaged> {
-    std::str::from_utf8(walk::value(number)?).map_err(|_| Damaged)
 }

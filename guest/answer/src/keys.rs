@@ -24,6 +24,11 @@ impl Keys {
         Self { bytes: Vec::new(), ends: Vec::new(), table: vec![FREE; 16], limit, limit_name }
     }
 
+    /// The keys, in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len() as u32).map(|number| self.key(number))
+    }
+
     fn key(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);

@@ -15,8 +15,8 @@
 //! | `json` | checks of values |
 //! | `number`, `key`, `keys` | exact comparison, order and equality of values |
 //! | `fields`, `near` | the fields of a query, and suggestions for an unknown one |
-//! | `condition`, `group`, `results`, `order` | the steps of a query |
-//! | `query` | a typed query from beginning to end |
+//! | `condition`, `group`, `sum`, `results`, `order` | the steps of a query |
+//! | `query` | a typed query from beginning to end, and over parts of the records |
 //! | `jq`, `functions`, `regex` | a jq program, and functions of it that the interpreter is slow at |
 //! | `sql` | a SQL query over one or several files |
 //! | `search`, `range` | a search of texts and records, and lines by their numbers |
@@ -48,6 +48,7 @@ mod regex;
 mod results;
 mod search;
 mod sql;
+mod sum;
 
 use std::ops::Range;
 
@@ -76,7 +77,7 @@ pub use bindings::exports::lro::filter::lro_query::{
     Answer, Argument, Budget, ExtractError, Failures, Guest, Jq, LineRange, Pattern, Question, Search, Source, Sql,
     SyntaxError, UnknownField,
 };
-pub use bindings::lro::filter::types::FileKind;
+pub use bindings::lro::filter::types::{FileKind, Query};
 pub use condition::{PATTERN_BYTES_MAX, STEPS_MAX};
 pub use group::GROUPS_BYTES_MAX;
 pub use jq::{ARGUMENTS_MAX, FILTER_BYTES_MAX};
@@ -84,7 +85,7 @@ pub use lines::RECORD_BYTES_MAX;
 pub use order::ORDER_BYTES_MAX;
 #[cfg(target_arch = "wasm32")]
 pub use preopened::with_files;
-pub use results::{DISTINCT_BYTES_MAX, LIMIT_DEFAULT, LIMIT_MAX};
+pub use results::{DISTINCT_BYTES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PART_RESULTS_MAX};
 pub use search::HITS_DEFAULT;
 pub use sql::{TABLES_MAX, extract_sql};
 
@@ -116,6 +117,32 @@ pub fn extract(
         }
         Question::Lines(range) => range::run(only(sources)?, *range, budget, &mut first),
     }
+}
+
+/// Finds what a query asks for in a part of the records, for [`merge_parts`].
+///
+/// # Errors
+/// [`ExtractError`], as described in the WIT.
+pub fn extract_part(source: &Source, query: &Query, read: &mut ReadSource<'_>) -> Result<Vec<u8>, ExtractError> {
+    let sources = std::slice::from_ref(source);
+    check(sources)?;
+    query::run_part(records(sources)?, query, &mut |offset, length| read(0, offset, length))
+}
+
+/// Answers a query about all records from what [`extract_part`] found in parts of them, in their order.
+///
+/// # Errors
+/// [`ExtractError`], as described in the WIT.
+pub fn merge_parts(
+    source: &Source,
+    query: &Query,
+    parts: &[Vec<u8>],
+    budget: Budget,
+    read: &mut ReadSource<'_>,
+) -> Result<Answer, ExtractError> {
+    let sources = std::slice::from_ref(source);
+    check(sources)?;
+    query::merge(records(sources)?, query, parts, budget, &mut |offset, length| read(0, offset, length))
 }
 
 /// Answers a jq program with the results whose numbers are in `page`: those before take no room. All are counted.

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ExtractError;
 use crate::find::Record;
 
@@ -10,7 +12,7 @@ use crate::find::Record;
 pub const ORDER_BYTES_MAX: usize = 16 << 20;
 
 /// The location of a result in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Location {
     /// Number in the file, counted from 0.
     pub(crate) number: u64,
@@ -18,8 +20,9 @@ pub(crate) struct Location {
     pub(crate) length: u64,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Kept {
+/// A result that is among the least so far.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
     /// Random rank for a sample; else 0.
     rank: u64,
     key: Box<[u8]>,
@@ -62,9 +65,21 @@ impl Least {
     #[inline(always)]
     pub(crate) fn offer(&mut self, key: &[u8], record: &Record<'_>) -> Result<(), ExtractError> {
         let rank = if self.by_chance { chance(record.number) } else { 0 };
+        let location = Location { number: record.number, offset: record.offset, length: record.line.len() as u64 };
+        self.keep(rank, key, location)
+    }
+
+    /// Keeps a result of a part of the records, before which there are so many others.
+    pub(crate) fn absorb(&mut self, kept: &Kept, before: u64) -> Result<(), ExtractError> {
+        let location = Location { number: kept.location.number + before, ..kept.location };
+        self.keep(kept.rank, &kept.key, location)
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, rank: u64, key: &[u8], location: Location) -> Result<(), ExtractError> {
         if self.heap.len() as u64 >= self.most {
             match self.heap.peek() {
-                Some(last) if (rank, key, record.number) < (last.rank, &last.key, last.location.number) => {}
+                Some(last) if (rank, key, location.number) < (last.rank, &last.key, last.location.number) => {}
                 _ => return Ok(()),
             }
             self.bytes -= self.heap.pop().map_or(0, |kept| kept.key.len() + size_of::<Kept>());
@@ -75,9 +90,13 @@ impl Least {
                 format!("sort-bytes: the results up to the last one wanted need more than {ORDER_BYTES_MAX} bytes");
             return Err(ExtractError::Limit(message));
         }
-        let location = Location { number: record.number, offset: record.offset, length: record.line.len() as u64 };
         self.heap.push(Kept { rank, key: key.into(), location });
         Ok(())
+    }
+
+    /// The results, in no order.
+    pub(crate) fn into_kept(self) -> Vec<Kept> {
+        self.heap.into_vec()
     }
 
     /// The locations of the results, in the order of the keys; equal ones in the order of the file.

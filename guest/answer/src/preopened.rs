@@ -2,16 +2,16 @@
 
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
-use crate::{Answer, ExtractError, ReadSource, Source};
+use crate::{ExtractError, ReadSource, Source};
 
 /// Opens all sources, and calls `answer` with a function that reads them.
 ///
 /// # Errors
 /// [`ExtractError::Io`] if a source cannot be opened, and those of `answer`.
-pub fn with_files(
+pub fn with_files<T>(
     sources: &[Source],
-    answer: impl FnOnce(&mut ReadSource<'_>) -> Result<Answer, ExtractError>,
-) -> Result<Answer, ExtractError> {
+    answer: impl FnOnce(&mut ReadSource<'_>) -> Result<T, ExtractError>,
+) -> Result<T, ExtractError> {
     let directories: Vec<Descriptor> = get_directories().into_iter().map(|(directory, _)| directory).collect();
     let files = sources.iter().map(|source| opened(&directories, source)).collect::<Result<Vec<_>, _>>();
     let files = files.map_err(ExtractError::Io)?;

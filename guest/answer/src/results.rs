@@ -9,7 +9,7 @@ use crate::fields::{FieldId, Fields};
 use crate::find::Record;
 use crate::key::{self, Case};
 use crate::keys::Keys;
-use crate::order::Least;
+use crate::order::{Kept, Least};
 use crate::{Budget, ExtractError, Read, lines};
 
 /// Default number of results: 50.
@@ -17,6 +17,9 @@ pub const LIMIT_DEFAULT: u32 = 50;
 
 /// Most results of a query or a sample: 100,000.
 pub const LIMIT_MAX: u32 = 100_000;
+
+/// Most results before and on the page of a query that is asked about parts of the records, as each may have all of them: 10,000.
+pub const PART_RESULTS_MAX: u64 = 10_000;
 
 /// Most memory for the keys of distinct results, in bytes: 16 MiB.
 pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
@@ -77,6 +80,31 @@ impl Results {
             key: Vec::new(),
             line: Vec::new(),
         })
+    }
+
+    /// Also keeps results in the order of the file by their location, as those of a part: which of them are wanted is known
+    /// when those of all parts are together.
+    pub(crate) fn of_parts(self) -> Result<Self, ExtractError> {
+        if self.count {
+            return Ok(self);
+        }
+        if self.end > PART_RESULTS_MAX {
+            let message = format!("only the first {PART_RESULTS_MAX} results are found in parts of the records");
+            return Err(ExtractError::Invalid(message));
+        }
+        Ok(Self { least: Some(Least::sorted(self.end)), ..self })
+    }
+
+    /// The number of results of a part, and those that may be wanted.
+    pub(crate) fn into_part(self) -> (u64, Vec<Kept>) {
+        (self.total, self.least.map_or_else(Vec::new, Least::into_kept))
+    }
+
+    /// Adds the results of a part of the records, before which there are so many others.
+    pub(crate) fn absorb(&mut self, total: u64, kept: &[Kept], before: u64) -> Result<(), ExtractError> {
+        self.total += total;
+        let Some(least) = &mut self.least else { return Ok(()) };
+        kept.iter().try_for_each(|kept| least.absorb(kept, before))
     }
 
     /// Adds a record or group.

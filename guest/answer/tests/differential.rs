@@ -7,13 +7,13 @@ mod support;
 use std::cmp::Ordering;
 
 use lro_answer::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Test};
-use lro_answer::{ExtractError, Question};
+use lro_answer::{Budget, ExtractError, Question};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use support::{ROOMY, aggregate, all, ask_cut};
+use support::{ROOMY, aggregate, all, ask_cut, ask_in_parts};
 
 /// A value with its spelling.
 #[derive(Clone, Debug)]
@@ -384,17 +384,21 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
                 members.iter().filter_map(|record| find(record, "a")).filter(|value| value.is_number()).collect();
             let mut ordered = numbers.clone();
             ordered.sort_by(|left, right| compare(Some(left), Some(right)));
-            let (mut integers, mut others, mut exact) = (0_i128, 0.0, true);
+            let (mut integers, mut units, mut rest, mut exact) = (0_i128, 0_i128, 0.0, true);
             for number in &numbers {
                 match number.to_string().parse::<i128>() {
                     Ok(integer) => integers += integer,
                     Err(_) => {
-                        others += number.to_string().parse::<f64>().unwrap();
+                        let amount = number.to_string().parse::<f64>().unwrap();
+                        match amount * 2_f64.powi(80) {
+                            exact if exact.abs() < 2_f64.powi(126) && exact.fract() == 0.0 => units += exact as i128,
+                            _ => rest += amount,
+                        }
                         exact = false;
                     }
                 }
             }
-            let sum = integers as f64 + others;
+            let sum = integers as f64 + (units as f64 / 2_f64.powi(80) + rest);
             let float = |amount: f64| serde_json::from_str(&spelled(amount)).unwrap();
             let exact_sum = serde_json::from_str(&integers.to_string()).unwrap();
             result.insert("sum_a".to_owned(), if exact { exact_sum } else { float(sum) });
@@ -495,6 +499,38 @@ proptest! {
     }
 
     #[test]
+    fn parts_of_the_records_merge_to_the_answer_about_all(
+        records in vec(record(), 0..24),
+        query in query(),
+        bytes in prop_oneof![1 => Just(1 << 20), 1 => 0..400_u32],
+        (complete, ends) in (prop::bool::weighted(0.8), any::<bool>()),
+    ) {
+        let mut text = String::new();
+        for record in &records {
+            write(&mut text, record, "");
+            text.push('\n');
+        }
+        if complete {
+            text.push_str(COMPLETE);
+            text.push('\n');
+        }
+        if !ends {
+            text.pop();
+        }
+        let budget = Budget { bytes, ..ROOMY };
+        let whole = ask_cut(text.as_bytes(), usize::MAX, &Question::Query(query.clone()), budget);
+        for most in [1, 2, 3, 7] {
+            match ask_in_parts(text.as_bytes(), most, &query, budget) {
+                Err(ExtractError::Invalid(why)) if query.group.is_some() => {
+                    prop_assert!(most > 1 && why.contains("the order of the records"), "{why}");
+                }
+                Err(ExtractError::Invalid(_)) => prop_assert!(query.distinct),
+                merged => prop_assert_eq!(format!("{merged:?}"), format!("{whole:?}"), "{} parts", most),
+            }
+        }
+    }
+
+    #[test]
     fn damaged_files_end_in_an_error_or_an_answer(
         bytes in vec(prop_oneof![
             10 => select(b"{}[]\":,\\\n a1e.-".as_slice()),
@@ -503,8 +539,12 @@ proptest! {
         query in query(),
         cut in 1..300_usize,
     ) {
-        if let Ok(answer) = ask_cut(&bytes, cut, &Question::Query(query), ROOMY) {
+        if let Ok(answer) = ask_cut(&bytes, cut, &Question::Query(query.clone()), ROOMY) {
             prop_assert!(answer.lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+        }
+        if let Ok(merged) = ask_in_parts(&bytes, 3, &query, ROOMY) {
+            let whole = ask_cut(&bytes, usize::MAX, &Question::Query(query.clone()), ROOMY).unwrap();
+            prop_assert_eq!(format!("{merged:?}"), format!("{whole:?}"));
         }
         let program = support::jq("[.[]?] | length");
         if let Ok(answer) = ask_cut(&bytes, cut, &program, ROOMY) {

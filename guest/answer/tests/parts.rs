@@ -1,13 +1,15 @@
-//! Parts of a file that are asked about one after another give what the whole file gives.
+//! Parts of a file that are asked about one after another, or whose findings are merged, give what the whole file gives.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use lro_answer::bindings::lro::filter::types::{Operator, Query};
-use lro_answer::{Answer, ExtractError, Failures, FileKind, Question, Source, extract};
+use lro_answer::bindings::lro::filter::types::{AggregateKind, Operator, Query};
+use lro_answer::{
+    Answer, Budget, ExtractError, Failures, FileKind, PART_RESULTS_MAX, Question, Source, extract, merge_parts,
+};
 use proptest::prelude::*;
-use support::{ROOMY, all, ask_cut, jq, only, select, source, test};
+use support::{ROOMY, aggregate, all, ask_cut, ask_in_parts, group, jq, only, select, sort, source, test};
 
 /// Asks about the records between two offsets of a file with so many records.
 fn ask_part(text: &str, records: u64, start: usize, end: usize, question: &Question) -> Result<Answer, ExtractError> {
@@ -79,4 +81,63 @@ fn only_a_whole_file_says_that_no_record_has_a_field_or_that_all_failed() {
     assert!(matches!(ask_part(text, 2, 0, 16, &failing), Err(ExtractError::Failed(_))));
     let Failures { records, first, message } = ask_part(text, 2, 8, 16, &failing).unwrap().failures.unwrap();
     assert_eq!((records, first, message.as_str()), (1, 0, "no"));
+}
+
+/// Sums of fractions, budgets and pages of many alike records.
+#[test]
+fn parts_of_many_records_merge_to_the_answer_about_all() {
+    let record = |number: u32| {
+        let (score, group) = (f64::from(number * 7919 % 1000) / 1000.0, number * 31 % 11);
+        format!("{{\"id\":{number},\"score\":{score},\"group\":\"g{group}\",\"cents\":{}}}\n", i64::from(number) - 900)
+    };
+    let text: String = (0..2000).map(record).collect();
+    let kinds = [AggregateKind::Sum, AggregateKind::Avg, AggregateKind::Min, AggregateKind::Max, AggregateKind::Count];
+    let aggregates =
+        || kinds.into_iter().flat_map(|kind| [aggregate(kind, "score"), aggregate(kind, "cents")]).collect();
+    let queries = [
+        Query { count: true, ..only("score", Operator::Gt, "0.9") },
+        Query { select: select(&["id", "group"]), ..only("score", Operator::Gt, "0.9") },
+        Query { offset: 40, limit: Some(9), ..only("score", Operator::Gt, "0.9") },
+        Query { offset: 5000, ..all() },
+        Query { group: group(&["group"], aggregates()), ..all() },
+        Query { group: group(&[], aggregates()), ..only("cents", Operator::Lt, "0") },
+        Query { group: group(&["group"], Vec::new()), sort: sort("count", true), limit: Some(3), ..all() },
+        Query { group: group(&["score"], Vec::new()), distinct: true, select: select(&["count"]), ..all() },
+        Query { group: group(&["score"], Vec::new()), sample: Some(5), ..all() },
+        Query { sort: sort("score", true), select: select(&["score", "id"]), limit: Some(10), ..all() },
+        Query { sort: sort("group", false), offset: 150, limit: Some(100), ..all() },
+        Query { sort: sort("group", false), count: true, ..all() },
+        only("nowhere", Operator::Exists, ""),
+    ];
+    for budget in
+        [ROOMY, Budget { bytes: 500, ..ROOMY }, Budget { tokens: 90, ..ROOMY }, Budget { bytes: 0, tokens: 0 }]
+    {
+        for query in &queries {
+            let whole = ask_cut(text.as_bytes(), usize::MAX, &Question::Query(query.clone()), budget);
+            for most in [1, 2, 3, 7] {
+                let merged = ask_in_parts(text.as_bytes(), most, query, budget);
+                assert_eq!(format!("{merged:?}"), format!("{whole:?}"), "{query:?} in {most} parts");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_needs_all_records_is_not_found_in_parts() {
+    let text = "{\"a\":1e-300}\n{\"a\":2}\n{\"a\":1e-300}\n{\"a\":1e300}\n";
+    let refused = |query: Query| match ask_in_parts(text.as_bytes(), 2, &query, ROOMY) {
+        Err(ExtractError::Invalid(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(Query { distinct: true, ..all() }).contains("distinct"));
+    assert!(refused(Query { sample: Some(1), ..all() }).contains("sample"));
+    let last = |offset| Query { offset, limit: Some(1), ..all() };
+    assert!(ask_in_parts(text.as_bytes(), 2, &last(PART_RESULTS_MAX - 1), ROOMY).is_ok());
+    assert!(refused(last(PART_RESULTS_MAX)).contains("10000"));
+    let sum = Query { group: group(&[], vec![aggregate(AggregateKind::Sum, "a")]), ..all() };
+    assert!(refused(sum.clone()).contains("sum_a depends on the order"));
+    assert!(ask_in_parts(text.as_bytes(), 1, &sum, ROOMY).is_ok());
+    let whole = source(0, FileKind::Records, text.as_bytes());
+    let merged = merge_parts(&whole, &all(), &[vec![0xFF; 9]], ROOMY, &mut |_, _, _| Ok(Vec::new()));
+    assert!(matches!(merged, Err(ExtractError::Invalid(why)) if why.starts_with("parts: ")));
 }

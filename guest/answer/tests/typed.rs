@@ -217,6 +217,27 @@ fn integers_are_exact() {
 }
 
 #[test]
+fn sums_do_not_depend_on_the_order_of_records() {
+    let aggregates = || vec![aggregate(AggregateKind::Sum, "n"), aggregate(AggregateKind::Avg, "n")];
+    let sum = |numbers: &[&str]| {
+        let text: String = numbers.iter().map(|number| format!("{{\"n\":{number}}}\n")).collect();
+        lines(&text, Query { group: group(&[], aggregates()), ..all() }).remove(0)
+    };
+    let mut numbers =
+        ["0.1", "0.2", "0.3", "-7", "1e-8", "12345678901.25", "-12345678901.25", "9007199254740993", "1E3"];
+    let forwards = sum(&numbers);
+    numbers.reverse();
+    assert_eq!(sum(&numbers), forwards);
+    // One after another, these lose the small ones in half of the orders.
+    assert_eq!(sum(&["1e13", "0.001", "-1e13"]), sum(&["1e13", "-1e13", "0.001"]));
+    assert_eq!(sum(&["1e13", "0.001", "-1e13"]), r#"{"sum_n":0.001,"avg_n":0.0003333333333333333}"#);
+    // All are written as integers, or not all.
+    assert_eq!(sum(&["0.5", "0.5"]), r#"{"sum_n":1,"avg_n":0.5}"#);
+    assert_eq!(sum(&["9007199254740993", "0.5", "-0.5"]), r#"{"sum_n":9007199254740992,"avg_n":3002399751580330.5}"#);
+    assert_eq!(sum(&["1e300", "1e-300"]), r#"{"sum_n":1e300,"avg_n":5e299}"#);
+}
+
+#[test]
 fn no_matching_record_still_makes_one_group_of_all() {
     let aggregates = vec![aggregate(AggregateKind::Count, ""), aggregate(AggregateKind::Max, "age")];
     let query = Query { group: group(&[], aggregates), ..only("name", Operator::Eq, "1") };

@@ -63,6 +63,7 @@ fn defaults_are_the_documented_ones() {
     let admission = &config.admission;
     assert_eq!((admission.calls, admission.waiting, admission.wait), (128, 1024, Duration::from_secs(1)));
     assert_eq!(config.query.waiting, 64);
+    assert_eq!(config.query.instances.get(), 4);
     let BreakerSettings { failures, pause, pause_max } = config.breaker;
     assert_eq!((failures, pause, pause_max), (5, Duration::from_secs(1), Duration::from_secs(60)));
     assert_eq!((config.trial.calls, config.trial.time, config.trial.promote), (None, None, false));

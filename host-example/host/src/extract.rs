@@ -3,15 +3,19 @@
 //!
 //! The component `guest/extract` answers them in the sandbox, or `guest/extract-sql`, which is loaded at the first query
 //! in SQL. It sees these published offloads, read-only. Meanwhile the host compares the files with their checksums, and
-//! returns no answer if one has changed.
+//! returns no answer if one has changed. Several instances answer a typed query or a jq program about a large file, where processors
+//! are free.
 
+mod beside;
 mod convert;
 mod export;
 mod opened;
+mod parts;
 mod sql;
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 pub use lro_contract::query::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
@@ -24,6 +28,8 @@ use lro_reading::{asked_budget, files, fitted};
 
 use self::convert::question_error;
 use self::opened::Opened;
+pub use self::parts::{INSTANCES_DEFAULT, PART_BYTES_MIN};
+use self::parts::{Parts, is_divisible, rest_of};
 pub use self::sql::Tables;
 use crate::job::{self, Job};
 use crate::policy::{BuiltIn, CompileCache, LoadError};
@@ -77,6 +83,7 @@ pub struct Extractor {
     /// Loaded at the first query in SQL.
     sql: Arc<BuiltIn<PreparedExtraction>>,
     limits: Limits,
+    instances: u32,
 }
 
 impl Extractor {
@@ -103,7 +110,20 @@ impl Extractor {
     fn unloaded(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
         let prepare = Sandbox::prepare_extraction;
         let prepared = Arc::new(BuiltIn::new(sandbox, EXTRACT_COMPONENT, cache.clone(), prepare));
-        Self { prepared, sql: Arc::new(BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare)), limits }
+        Self {
+            prepared,
+            sql: Arc::new(BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare)),
+            limits,
+            instances: INSTANCES_DEFAULT,
+        }
+    }
+
+    /// How many instances may answer one question about a large file together, each within the limits and on a processor that has
+    /// nothing else to run: a typed query, or a jq program without `slurp`. Default: [`INSTANCES_DEFAULT`]. With 1, or if the limits
+    /// count instructions, one instance reads the whole file.
+    #[must_use]
+    pub fn with_instances(self, instances: u32) -> Self {
+        Self { instances, ..self }
     }
 
     /// Waits until the component for all questions but SQL is loaded.
@@ -185,9 +205,33 @@ impl Extractor {
     ) -> Result<(Answer, Cost), ExtractError> {
         // No instance is held meanwhile.
         opened.wait();
-        let (prepared, directories, incoming) = (component.get()?, opened.directories()?, opened.incoming());
-        let asked =
-            prepared.extract_async(&self.limits, directories, incoming, &opened.sources, question, budget.into()).await;
+        let prepared = component.get()?;
+        let parts = match opened.only() {
+            Some(file) if is_divisible(question) => Parts::of(&prepared, &self.limits, self.instances, file).await?,
+            _ => None,
+        };
+        let begun = Instant::now();
+        let together = match parts {
+            Some(parts) => {
+                // Nobody reads the whole file.
+                drop(opened.incoming());
+                parts.answer(question, budget.into()).await
+            }
+            None => None,
+        };
+        let asked = match together {
+            Some(asked) => asked,
+            None => {
+                let (limits, directories, incoming) =
+                    (rest_of(&self.limits, begun), opened.directories()?, opened.incoming());
+                let asked =
+                    prepared.extract_async(&limits, directories, incoming, &opened.sources, question, budget.into());
+                asked.await.map_err(|error| match error {
+                    CallError::Deadline(_) => CallError::Deadline(self.limits.wall_time),
+                    error => error,
+                })
+            }
+        };
         // If a file did not come or has changed, that explains any other error.
         opened.end()?;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;

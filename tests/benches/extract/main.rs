@@ -46,6 +46,13 @@ struct Case {
     sql: Option<String>,
 }
 
+impl Case {
+    /// Its name in the table, asked of so many instances.
+    fn named(&self, instances: u32) -> String {
+        if instances == 1 { self.name.to_owned() } else { format!("{}, {instances} instances", self.name) }
+    }
+}
+
 /// The same query as a jq command.
 struct Program {
     filter: &'static str,
@@ -180,7 +187,9 @@ impl Bench {
             Err(reason) => println!("  skipped: {reason}"),
         }
         match &self.duck {
-            Ok(duck) => println!("  DuckDB {}, one thread, the file without its header", duck.version),
+            Ok(duck) => {
+                println!("  DuckDB {}, as many threads as we have instances, the file without its header", duck.version)
+            }
             Err(reason) => println!("  skipped: {reason}"),
         }
         // A file that changed just now could change again in the same tick of the clock, so it is not remembered as
@@ -201,36 +210,39 @@ impl Bench {
     fn case(&mut self, case: &Case) -> usize {
         let asked = self.extractor.ask_with_cost(&self.offload, None, &case.question, Budget::default());
         let (answer, cost) = asked.unwrap();
-        let ours = self.against_duck(case, &answer);
+        let times = [1, 2].map(|instances| self.against_duck(case, &answer, instances));
         if let (Ok(_), Some(program)) = (&self.jq, &case.jq) {
             let theirs = self.jq(case, program, &answer);
-            table::row(case.name, &ours, "jq", &theirs, Some(program.asked));
+            for (ours, instances) in times.iter().zip(1..) {
+                table::row(&case.named(instances), ours, "jq", &theirs, Some(program.asked));
+            }
         }
         cost.memory_bytes
     }
 
-    /// Our times; those of DuckDB, with given or detected columns, whichever is faster, as a row.
-    fn against_duck(&mut self, case: &Case, answer: &Answer) -> Vec<Duration> {
-        let (extractor, offload) = (&self.extractor, &self.offload);
+    /// Our times with so many instances; those of DuckDB with as many threads, with given or detected columns, whichever is
+    /// faster, as a row.
+    fn against_duck(&mut self, case: &Case, answer: &Answer, threads: u32) -> Vec<Duration> {
+        let (extractor, offload) = (self.extractor.clone().with_instances(threads), &self.offload);
         let mut ours = || drop(extractor.ask(offload, None, &case.question, Budget::default()).unwrap());
         let (Ok(duck), Some(sql)) = (&mut self.duck, &case.sql) else {
             let [ours] = alternate(SLOW_REPETITIONS, [&mut ours]);
             return ours;
         };
         for is_given in [true, false] {
-            compare(case, answer, &duck.ask(sql, is_given).1);
+            compare(case, answer, &duck.ask(sql, is_given, threads).1);
         }
         let (mut given, mut detected) = (Vec::new(), Vec::new());
         let [ours, ..] = alternate(
             REPETITIONS,
             [&mut ours, &mut || {
-                given.push(duck.ask(sql, true).0);
-                detected.push(duck.ask(sql, false).0);
+                given.push(duck.ask(sql, true, threads).0);
+                detected.push(duck.ask(sql, false, threads).0);
             }],
         );
         let is_given = median(&given) <= median(&detected);
         let (name, theirs) = if is_given { ("DuckDB, given", given) } else { ("DuckDB, detected", detected) };
-        table::row(case.name, &ours, name, &theirs, Some(DUCK_ASKED));
+        table::row(&case.named(threads), &ours, name, &theirs, Some(DUCK_ASKED));
         ours
     }
 

@@ -60,9 +60,10 @@ impl Duck {
         Ok(Self { process, questions, answers, version })
     }
 
-    /// Time of a query, without the start of the process, and its rows as objects. The columns are `given` or detected.
-    pub(crate) fn ask(&mut self, sql: &str, given: bool) -> (Duration, Vec<Value>) {
-        writeln!(self.questions, "{}", json!({ "sql": sql, "given": given })).unwrap();
+    /// Time of a query with so many threads, without the start of the process, and its rows as objects. The columns are `given`
+    /// or detected.
+    pub(crate) fn ask(&mut self, sql: &str, given: bool, threads: u32) -> (Duration, Vec<Value>) {
+        writeln!(self.questions, "{}", json!({ "sql": sql, "given": given, "threads": threads })).unwrap();
         let mut line = String::new();
         self.answers.read_line(&mut line).unwrap();
         let mut answer: Value = serde_json::from_str(&line).expect("DuckDB answers");

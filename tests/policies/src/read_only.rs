@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the exports are generated")]
 
 use bindings::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Guest, Question, Source};
+use bindings::lro::filter::types::Query;
 use bindings::wasi::filesystem::preopens::get_directories;
 use bindings::wasi::filesystem::types::{DescriptorFlags, NewTimestamp, OpenFlags, PathFlags};
 
@@ -73,5 +74,13 @@ impl Guest for Reader {
             failures: None,
             notes: Vec::new(),
         })
+    }
+
+    fn extract_part(_: Source, _: Query) -> Result<Vec<u8>, ExtractError> {
+        Err(ExtractError::Invalid("this component answers as a whole".to_owned()))
+    }
+
+    fn merge_parts(_: Source, _: Query, _: Vec<Vec<u8>>, _: Budget) -> Result<Answer, ExtractError> {
+        Err(ExtractError::Invalid("this component answers as a whole".to_owned()))
     }
 }

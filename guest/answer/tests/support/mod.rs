@@ -5,7 +5,7 @@
 use lro_answer::bindings::lro::filter::types::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,
 };
-use lro_answer::{Answer, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
+use lro_answer::{Answer, Budget, ExtractError, FileKind, Jq, Question, Source, extract, extract_part, merge_parts};
 
 pub(crate) const ROOMY: Budget = Budget { bytes: 1 << 20, tokens: 1 << 20 };
 
@@ -26,6 +26,26 @@ pub(crate) fn ask_all(
         let rest = files[index].1.get(offset as usize..).unwrap_or_default();
         Ok(rest.get(..cut.min(length as usize).min(rest.len())).unwrap_or_default().to_vec())
     })
+}
+
+/// Answers a query from what it finds in parts of a text, at most so many and each of whole lines.
+pub(crate) fn ask_in_parts(text: &[u8], most: usize, query: &Query, budget: Budget) -> Result<Answer, ExtractError> {
+    let records = text.split_inclusive(|byte| *byte == b'\n').count() as u64;
+    let whole = Source { records, ..source(0, FileKind::Records, text) };
+    let mut read = |_, offset: u64, length: u32| {
+        let rest = text.get(offset as usize..).unwrap_or_default();
+        Ok(rest.get(..rest.len().min(length as usize)).unwrap_or_default().to_vec())
+    };
+    let end_behind =
+        |at: usize| text[at..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |feed| at + feed + 1);
+    let ends = (1..most).map(|part| end_behind(text.len() * part / most)).chain([text.len()]);
+    let (mut start, mut parts) = (0, Vec::new());
+    for end in ends {
+        let part = Source { start, bytes: end as u64, ..whole.clone() };
+        parts.push(extract_part(&part, query, &mut read)?);
+        start = end as u64;
+    }
+    merge_parts(&whole, query, &parts, budget, &mut read)
 }
 
 /// The source of an index, without a header line.

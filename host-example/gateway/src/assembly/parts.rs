@@ -99,7 +99,8 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
 /// # Errors
 /// [`GatewayError::Sandbox`] if the system cannot run compiled code.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
-    Ok(Extractor::in_background(&sandbox(false)?, compile_cache(), (&config.query).into()))
+    let extractor = Extractor::in_background(&sandbox(false)?, compile_cache(), (&config.query).into());
+    Ok(extractor.with_instances(config.query.instances.get()))
 }
 
 /// The reader of documents, which is loaded at the first one.

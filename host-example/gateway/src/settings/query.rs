@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use lro_host::extract::Budget;
+use lro_host::extract::{Budget, INSTANCES_DEFAULT};
 use lro_host::sandbox::Limits;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct QueryLimits {
     pub answer_tokens: NonZeroU32,
     /// Questions of one tenant that may wait for their turn. Further ones are refused. Default: 64.
     pub waiting: u32,
+    /// Instances that answer one question about a large file together, each within these limits and on a processor that has nothing
+    /// else to run. Default: 4.
+    pub instances: NonZeroU32,
 }
 
 impl Default for QueryLimits {
@@ -41,6 +44,7 @@ impl Default for QueryLimits {
             answer_bytes: NonZeroU32::new(bytes).unwrap_or(NonZeroU32::MIN),
             answer_tokens: NonZeroU32::new(tokens).unwrap_or(NonZeroU32::MIN),
             waiting: WAITING_DEFAULT,
+            instances: NonZeroU32::new(INSTANCES_DEFAULT).unwrap_or(NonZeroU32::MIN),
         }
     }
 }

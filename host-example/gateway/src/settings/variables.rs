@@ -149,6 +149,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("query.memory-bytes", ValueForm::Bytes, "linear memory of one query; without `--slurp` it stays under 64 MiB"),
     variable("query.answer-bytes", ValueForm::Bytes, "bytes of an answer; a longer one is cut between results and says so"),
     variable("query.answer-tokens", ValueForm::Integer, "estimated tokens of an answer"),
+    variable("query.instances", ValueForm::Integer, "instances that answer one question about a large file together, each within these limits and on a processor that has nothing else to run"),
     variable("query.waiting", ValueForm::Integer, "questions of one tenant that may wait for their turn; further ones are refused"),
     variable("admission.calls", ValueForm::Integer, "calls of one tenant that run at the same time"),
     variable("admission.waiting", ValueForm::Integer, "calls of one tenant that may wait for their turn"),

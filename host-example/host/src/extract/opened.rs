@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use lro_reading::Section;
 
+use super::beside::Beside;
 use super::{ExtractError, QuestionError, component};
 use crate::ahead::{Ahead, Arrival, Giver, Incoming, ahead};
 use crate::store::directory::Directory;
@@ -23,10 +23,17 @@ pub(super) struct Opened {
     directories: Vec<Directory>,
     /// What comes of the files of each directory; nothing if they are here.
     arrivals: Vec<Vec<Arrival>>,
-    copying: Vec<Beside<Box<Copying>>>,
+    copying: Vec<Beside<Result<Box<Copying>, StoreError>>>,
     /// Dropped before `verifying`, which waits for it.
     ahead: Option<Ahead>,
-    verifying: Option<Beside<()>>,
+    verifying: Option<Beside<Result<(), StoreError>>>,
+}
+
+/// The only file that a question is about.
+pub(super) struct Only<'a> {
+    pub(super) reader: &'a Reader,
+    pub(super) directory: &'a Directory,
+    pub(super) source: &'a component::Source,
 }
 
 impl Opened {
@@ -104,6 +111,14 @@ impl Opened {
         !self.copying.is_empty()
     }
 
+    /// The only file, if it is here and not on its way.
+    pub(super) fn only(&self) -> Option<Only<'_>> {
+        match (self.readers.as_slice(), self.directories.as_slice(), self.sources.as_slice()) {
+            ([reader], [directory], [source]) if !self.is_copying() => Some(Only { reader, directory, source }),
+            _ => None,
+        }
+    }
+
     /// The first file.
     pub(super) fn first(&self) -> Option<Arc<Reader>> {
         self.readers.first().cloned()
@@ -124,35 +139,11 @@ impl Opened {
         let Self { readers, copying, ahead, verifying, .. } = self;
         drop(ahead);
         for copying in copying {
-            copying.end()?.keep()?;
+            copying.end()??.keep()?;
         }
         match verifying {
-            Some(verifying) => verifying.end(),
+            Some(verifying) => Ok(verifying.end()??),
             None => Ok(readers.iter().try_for_each(|reader| reader.verify())?),
-        }
-    }
-}
-
-/// Work on files on another thread while a question about them is answered. A cancelled question waits for its end, so that such
-/// threads do not accumulate.
-struct Beside<T>(Option<JoinHandle<Result<T, StoreError>>>);
-
-impl<T: Send + 'static> Beside<T> {
-    /// `None` if no thread could be started.
-    fn start(name: &str, work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Option<Self> {
-        Some(Self(Some(thread::Builder::new().name(name.into()).spawn(work).ok()?)))
-    }
-
-    fn end(mut self) -> Result<T, ExtractError> {
-        let ended = self.0.take().and_then(|thread| thread.join().ok());
-        Ok(ended.ok_or(QuestionError::Answer("a panic while the files were read"))??)
-    }
-}
-
-impl<T> Drop for Beside<T> {
-    fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            let _ = thread.join();
         }
     }
 }

@@ -14,9 +14,8 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
-use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
-use super::engine::{Prepared, PreparedExtraction, STACK_BYTES_MAX};
+use super::engine::{Prepared, STACK_BYTES_MAX};
 use super::limits::Limits;
 use super::output::{Quota, Watch, WriteError};
 use super::permits::PoolPermit;
@@ -24,7 +23,6 @@ use super::state::{CallState, Clock};
 use super::text::{describe, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::versions::PolicyInstance;
 use super::{Payload, PayloadReader, one_line};
-use crate::ahead::Incoming;
 use crate::faults::fail_point;
 use crate::job;
 
@@ -239,48 +237,6 @@ impl Prepared {
     }
 }
 
-impl PreparedExtraction {
-    /// Asks a question about files in `directories`, to which sources refer by number. The component sees no other part of
-    /// the file system, and cannot write. Blocks.
-    ///
-    /// # Errors
-    /// When the component fails or exceeds a limit. The inner error is the component's answer.
-    pub fn extract(
-        &self,
-        limits: &Limits,
-        directories: Vec<File>,
-        sources: &[Source],
-        question: &Question,
-        budget: Budget,
-    ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        job::finish(self.extract_async(limits, directories, Incoming::default(), sources, question, budget))
-    }
-
-    /// As [`PreparedExtraction::extract`]; what is incoming is not read again. Blocks from the start, and yields once a tick.
-    pub(crate) async fn extract_async(
-        &self,
-        limits: &Limits,
-        directories: Vec<File>,
-        incoming: Incoming,
-        sources: &[Source],
-        question: &Question,
-        budget: Budget,
-    ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        let permit = self.permits.question(limits.wait).await?;
-        let directories = directories.into_iter().map(|directory| (directory, FsPerms::ReadOnly)).collect();
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, false, permit)?;
-        run.store.data_mut().incoming = incoming;
-        let answered = run.extract(self, sources, question, budget).await;
-        let answer = answered.map_err(|error| match error.downcast_ref() {
-            // The component's shadow stack is at the start of its memory, and safe Rust cannot get out of bounds
-            // otherwise.
-            Some(Trap::MemoryOutOfBounds) => CallError::Stack,
-            _ => run.explain(&error),
-        })?;
-        Ok((answer, run.cost()))
-    }
-}
-
 /// An unused instance for one inspection.
 struct Inspection {
     run: Run,
@@ -396,18 +352,7 @@ impl Run {
         policy.write_sections(&mut self.store, call, reader, plan).await
     }
 
-    async fn extract(
-        &mut self,
-        prepared: &PreparedExtraction,
-        sources: &[Source],
-        question: &Question,
-        budget: Budget,
-    ) -> wasmtime::Result<Result<Answer, ExtractError>> {
-        let component = prepared.pre.instantiate_async(&mut self.store).await?;
-        component.lro_filter_lro_query().call_extract(&mut self.store, sources, question, budget).await
-    }
-
-    fn cost(&self) -> Cost {
+    pub(super) fn cost(&self) -> Cost {
         let state = self.store.data();
         Cost { time: state.clock.used(), memory_bytes: state.meter.memory_bytes, written_bytes: state.output.bytes }
     }

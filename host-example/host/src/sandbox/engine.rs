@@ -16,6 +16,7 @@ use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
 use super::document::PreparedDocumentReader;
 use super::epoch::Epoch;
+use super::extraction::PreparedExtraction;
 use super::filesystem::{Filesystem, View};
 use super::permits::PoolPermits;
 use super::room::{Addressing, MEMORIES_MAX, Room, TABLES_MAX};
@@ -183,20 +184,6 @@ impl Sandbox {
     /// The permits of calls of a component, which take one for each of its memories.
     fn permits_for(&self, component: &Component) -> wasmtime::Result<PoolPermits> {
         Ok(self.permits.weighing(memories(component)?))
-    }
-}
-
-/// A compiled component that answers queries, with its imports resolved.
-#[derive(Clone)]
-pub struct PreparedExtraction {
-    pub(super) pre: LroExtractPre<CallState>,
-    pub(super) wasi: WasiFilesystemCtx,
-    pub(super) permits: PoolPermits,
-}
-
-impl std::fmt::Debug for PreparedExtraction {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("PreparedExtraction").finish_non_exhaustive()
     }
 }
 

@@ -36,6 +36,17 @@ impl Epoch {
 
     pub(super) fn run(self: &Arc<Self>) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
+        self.begun()
+    }
+
+    /// As [`Epoch::run`], if fewer components run than `most`.
+    pub(super) fn run_beside(self: &Arc<Self>, most: usize) -> Option<Running> {
+        let one_more = |running| (running < most).then_some(running + 1);
+        self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;
+        Some(self.begun())
+    }
+
+    fn begun(self: &Arc<Self>) -> Running {
         if self.rests.load(Ordering::SeqCst) {
             self.wake();
         }

@@ -1,6 +1,7 @@
 //! Permits for instances: how many calls, queries and stocked instances may have one.
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::call::CallError;
@@ -31,7 +32,7 @@ pub(super) struct PoolPermits {
 }
 
 /// The permits for one instance, released when dropped.
-pub(super) struct PoolPermit {
+pub(crate) struct PoolPermit {
     /// Number of calls that run at the same time.
     calls: u32,
     _permit: Permit,
@@ -74,10 +75,23 @@ impl PoolPermits {
 
     /// Waits for a permit for a query.
     pub(super) async fn question(&self, wait: Duration) -> Result<PoolPermit, CallError> {
-        let questions = (self.room.calls / 2).max(self.weight);
-        let question = self.acquire(&self.questions, questions, wait).await?;
+        let question = self.acquire(&self.questions, self.questions_max(), wait).await?;
         let permit = self.acquire(&self.calls, self.room.calls, wait).await?;
         Ok(self.running(permit, Some(question)))
+    }
+
+    /// Returns a permit for an instance beside the one that a query waits for, if there are processors for both.
+    pub(super) fn beside(&self) -> Option<PoolPermit> {
+        let processors = available_parallelism().map_or(1, usize::from);
+        let running = self.epoch.run_beside(processors - 1)?;
+        let question = self.questions.try_acquire(self.questions_max(), self.weight)?;
+        let permit = self.calls.try_acquire(self.room.calls, self.weight)?;
+        let calls = self.room.calls;
+        Some(PoolPermit { calls, _permit: permit, _question: Some(question), _running: Some(running) })
+    }
+
+    fn questions_max(&self) -> u32 {
+        (self.room.calls / 2).max(self.weight)
     }
 
     fn running(&self, permit: Permit, question: Option<Permit>) -> PoolPermit {
