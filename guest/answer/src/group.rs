@@ -263,10 +263,10 @@ impl Accumulator {
                 *count += later_count;
                 sum.absorb(later)?;
             }
-            (Self::Extreme(extreme), Self::Extreme(Some(later))) => {
-                if extreme.as_ref().is_none_or(|extreme| extreme.is_behind(kind, &later.key)) {
-                    *extreme = Some(later.clone());
-                }
+            (Self::Extreme(extreme), Self::Extreme(Some(later)))
+                if extreme.as_ref().is_none_or(|extreme| extreme.is_behind(kind, &later.key)) =>
+            {
+                *extreme = Some(later.clone());
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Parts of a file that are asked about one after another, or whose findings are merged, give what the whole file gives.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -187,9 +187,7 @@ impl Bench {
             Err(reason) => println!("  skipped: {reason}"),
         }
         match &self.duck {
-            Ok(duck) => {
-                println!("  DuckDB {}, as many threads as we have instances, the file without its header", duck.version)
-            }
+            Ok(duck) => println!("  DuckDB {}, a thread for each instance, the file without its header", duck.version),
             Err(reason) => println!("  skipped: {reason}"),
         }
         // A file that changed just now could change again in the same tick of the clock, so it is not remembered as

@@ -90,7 +90,7 @@ impl CallError {
 pub struct Cost {
     /// Time from creating the store to writing the last byte.
     pub time: Duration,
-    /// Linear memory at the end of the call, which is its peak.
+    /// Linear memory at the end of the call, which is its peak; of several instances together.
     pub memory_bytes: usize,
     /// Bytes written, including overwrites.
     pub written_bytes: u64,
