@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use lro_host::store::BucketConfig;
@@ -45,6 +45,9 @@ const S3_PORT: &str = "LRO_TEST_S3_PORT";
 /// The key of azurite that everybody knows.
 const AZURE_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// Bytes a second of a network of 1 Gbit/s.
+const PACE: f64 = 125e6;
+
 /// A server, which ends with this process.
 struct Server {
     port: u16,
@@ -73,6 +76,8 @@ pub enum Fate {
     AnswerCut,
     /// The answer comes in small pieces.
     AnswerSlow,
+    /// The answer comes as over a network of 1 Gbit/s.
+    AnswerPaced,
     /// A byte of the body of the answer is another.
     AnswerDamaged,
 }
@@ -300,11 +305,22 @@ fn answer(fate: Fate, server: u16, mut client: TcpStream, head: &str, body: &[u8
         }
         _ => {}
     }
-    let pieces = if fate == Fate::AnswerSlow { answer.len().div_ceil(8).max(1) } else { answer.len().max(1) };
+    let pieces = match fate {
+        Fate::AnswerSlow => answer.len().div_ceil(8).max(1),
+        Fate::AnswerPaced => 1 << 20,
+        _ => answer.len().max(1),
+    };
+    let (begun, mut sent) = (Instant::now(), 0);
     for piece in answer.chunks(pieces) {
         client.write_all(piece)?;
-        if fate == Fate::AnswerSlow {
-            thread::sleep(Duration::from_millis(20));
+        sent += piece.len();
+        match fate {
+            Fate::AnswerSlow => thread::sleep(Duration::from_millis(20)),
+            Fate::AnswerPaced => {
+                let due = Duration::from_secs_f64(sent as f64 / PACE);
+                thread::sleep(due.saturating_sub(begun.elapsed()));
+            }
+            _ => {}
         }
     }
     client.shutdown(Shutdown::Both)

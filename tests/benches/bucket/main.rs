@@ -24,8 +24,8 @@ use lro_gateway::settings::{DecisionMode, FailureMode, PolicySettings};
 use lro_host::extract::{Budget, Query, Question, Sql, Tables};
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::sandbox::{Limits, Payload};
-use lro_host::store::{BucketConfig, Offload, Store, StoreConfig};
-use lro_tests::bucket::{self, Service};
+use lro_host::store::{BucketConfig, Offload, Store, StoreConfig, Ulid};
+use lro_tests::bucket::{self, Fate, Service};
 use lro_tests::{default_policy, extractor, settings, synthetic};
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path as Key;
@@ -60,37 +60,57 @@ fn main() {
 fn measure(records: usize) {
     let directory = TempDir::new().unwrap();
     let url = Service::S3.new_bucket();
-    let open = |name: &str, in_bucket: bool| {
+    let open = |name: &str, port: Option<u16>| {
         // The server takes long to put the parts of an upload together on a busy machine.
         let request_time = Duration::from_secs(120);
-        let bucket = in_bucket.then(|| BucketConfig { request_time, ..bucket::config(&url, Service::S3.port()) });
+        let bucket = port.map(|port| BucketConfig { request_time, ..bucket::config(&url, port) });
         Store::open(StoreConfig { bucket, ..StoreConfig::new(directory.path().join(name)) }).unwrap()
     };
-    let (local, writer, reader) = (open("local", false), open("writer", true), open("reader", true));
+    let (port, network) = (Service::S3.port(), Service::S3.proxy());
+    network.decide(|_| Fate::AnswerPaced);
+    let (local, writer) = (open("local", None), open("writer", Some(port)));
+    let (reader, far_reader) = (open("reader", Some(port)), open("far", Some(network.port())));
     // After the stores, which choose the TLS that it would use.
-    let client = Client::open(&url);
+    let (client, far_client) = (Client::open(&url, port), Client::open(&url, network.port()));
     let text = synthetic::payload(records);
     println!("\n{records} records, {:.1} MB; a server of the S3 API on this machine", text.len() as f64 / 1e6);
     let payload = lro_tests::text(text);
     let id = publish(&writer, &payload).id();
-    let offload = reader.find(TENANT, id).unwrap();
+    let repetitions = if records > 200_000 { 5 } else { 15 };
+    let of = format!("of {records} records");
+    let bytes = questions(&client, &reader, id, &of, repetitions);
+    questions(&far_client, &far_reader, id, &format!("{of} at 1 Gbit/s"), 5);
+
+    let [transfer, in_directory, in_bucket] = alternate(
+        repetitions,
+        [&mut || client.put("plain", &bytes), &mut || forget(publish(&local, &payload).path()), &mut || {
+            forget(publish(&writer, &payload).path());
+        }],
+    );
+    let both: Vec<Duration> = transfer.iter().zip(&in_directory).map(|(one, other)| *one + *other).collect();
+    row(&format!("an upload {of}, in parts"), &transfer, None);
+    row(&format!("an offload {of}, in a directory"), &in_directory, None);
+    row(&format!("an offload {of}, in the bucket"), &in_bucket, Some(("both", &both)));
+}
+
+/// Questions about an offload by a store, beside the transfer of its file by a client. Returns that file.
+fn questions(client: &Client, store: &Store, id: Ulid, of: &str, repetitions: usize) -> Vec<u8> {
+    let offload = store.find(TENANT, id).unwrap();
     let file = &offload.record().files[0];
     let key = format!("{TENANT}/{id}/{}", file.name);
     let bytes = client.get(&key);
     assert_eq!(bytes.len() as u64, file.bytes);
-    let repetitions = if records > 200_000 { 5 } else { 15 };
-
     let extractor = extractor();
     let question = serde_json::json!({"where": [{"field": "category", "op": "eq", "value": "audit"}], "count": true});
     let question = Question::Query(Query::read(&question.to_string()).unwrap());
     let ask = || {
-        let offload = reader.find(TENANT, id).unwrap();
+        let offload = store.find(TENANT, id).unwrap();
         drop(extractor.ask(&offload, None, &question, Budget::default()).unwrap());
     };
     let query = "SELECT count(*) AS n FROM records WHERE category = 'audit'".to_owned();
     let sql = Sql { query, offset: 0, limit: None };
     let ask_sql = || {
-        let table = Tables { offload: reader.find(TENANT, id).unwrap(), section: None, name: None };
+        let table = Tables { offload: store.find(TENANT, id).unwrap(), section: None, name: None };
         drop(extractor.sql(&[table], &sql, Budget::default()).unwrap());
     };
     // What removes a copy takes no part of a question.
@@ -106,23 +126,12 @@ fn measure(records: usize) {
             &mut || ask_sql(),
         ],
     );
-    let of = format!("of {records} records");
     row(&format!("one GET {of}"), &transfer, None);
     row(&format!("a question {of}, nothing on this machine"), &cold, Some(("transfer", &transfer)));
     row(&format!("a question {of}, with a copy"), &warm, Some(("transfer", &transfer)));
     row(&format!("SQL {of}, nothing on this machine"), &cold_sql, Some(("transfer", &transfer)));
     row(&format!("SQL {of}, with a copy"), &warm_sql, Some(("transfer", &transfer)));
-
-    let [transfer, in_directory, in_bucket] = alternate(
-        repetitions,
-        [&mut || client.put("plain", &bytes), &mut || forget(publish(&local, &payload).path()), &mut || {
-            forget(publish(&writer, &payload).path());
-        }],
-    );
-    let both: Vec<Duration> = transfer.iter().zip(&in_directory).map(|(one, other)| *one + *other).collect();
-    row(&format!("an upload {of}, in parts"), &transfer, None);
-    row(&format!("an offload {of}, in a directory"), &in_directory, None);
-    row(&format!("an offload {of}, in the bucket"), &in_bucket, Some(("both", &both)));
+    bytes
 }
 
 fn publish(store: &Store, payload: &Arc<Payload>) -> Offload {
@@ -145,7 +154,7 @@ fn forget(path: &Path) {
 }
 
 fn row(name: &str, times: &[Duration], baseline: Option<(&str, &[Duration])>) {
-    print!("  {name:<58} {:>9.1} ms", millis(median(times)));
+    print!("  {name:<68} {:>9.1} ms", millis(median(times)));
     match baseline {
         Some((with, other)) => {
             println!("  {:>5.2} × {with}", median(times).as_secs_f64() / median(other).as_secs_f64());
@@ -159,10 +168,10 @@ fn row(name: &str, times: &[Duration], baseline: Option<(&str, &[Duration])>) {
 }
 
 impl Client {
-    fn open(url: &str) -> Self {
+    fn open(url: &str, port: u16) -> Self {
         let mut builder = AmazonS3Builder::new().with_url(url);
         builder = builder.with_config("timeout".parse().unwrap(), "120s");
-        for (name, value) in Service::S3.variables(Service::S3.port()) {
+        for (name, value) in Service::S3.variables(port) {
             builder = builder.with_config(name.to_lowercase().parse().unwrap(), value);
         }
         let prefix = url.strip_prefix("s3://").unwrap().split_once('/').unwrap().1.to_owned();

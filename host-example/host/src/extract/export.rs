@@ -210,7 +210,8 @@ impl<'a> Export<'a> {
         mut keep: impl FnMut(&str) -> io::Result<bool>,
     ) -> Result<(Answer, Cost), ExtractError> {
         let asked = self.ask_all(question, &mut keep).await;
-        let Self { opened, answer, refused, cost, .. } = self;
+        let Self { opened, reader, answer, refused, cost, .. } = self;
+        drop(reader);
         // If the file did not come or has changed, that explains any other error.
         opened.end()?;
         asked?;

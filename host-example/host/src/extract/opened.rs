@@ -136,14 +136,17 @@ impl Opened {
 
     /// Waits until all that was copied or read is known to be as the records of the offloads say, and keeps the copies.
     pub(super) fn end(self) -> Result<(), ExtractError> {
-        let Self { readers, copying, ahead, verifying, .. } = self;
+        let Self { readers, directories, copying, ahead, verifying, .. } = self;
         drop(ahead);
+        match verifying {
+            Some(verifying) => verifying.end()??,
+            None => readers.iter().try_for_each(|reader| reader.verify())?,
+        }
+        // A system may refuse to rename a directory of which something is open.
+        drop((readers, directories));
         for copying in copying {
             copying.end()??.keep()?;
         }
-        match verifying {
-            Some(verifying) => Ok(verifying.end()??),
-            None => Ok(readers.iter().try_for_each(|reader| reader.verify())?),
-        }
+        Ok(())
     }
 }
