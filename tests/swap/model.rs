@@ -149,7 +149,9 @@ fn expected(model: &mut [Tenant; 2], step: &Step) -> Effect {
             tenant.start()
         }
         Action::Restart => {
-            model.iter_mut().for_each(|tenant| drop(tenant.start()));
+            for tenant in model {
+                tenant.start();
+            }
             Effect::Done
         }
     }
@@ -203,7 +205,9 @@ impl<'a> World<'a> {
             }
             Action::Restart => {
                 self.registry = registry(self.cache, self.root);
-                TENANTS.iter().for_each(|tenant| drop(self.add(tenant)));
+                for tenant in TENANTS {
+                    self.add(tenant);
+                }
                 Effect::Done
             }
         }

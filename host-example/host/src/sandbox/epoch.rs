@@ -39,6 +39,11 @@ impl Epoch {
         self.begun()
     }
 
+    /// Whether fewer components run than `most`.
+    pub(super) fn runs_fewer_than(&self, most: usize) -> bool {
+        self.running.load(Ordering::SeqCst) < most
+    }
+
     /// As [`Epoch::run`], if fewer components run than `most`.
     pub(super) fn run_beside(self: &Arc<Self>, most: usize) -> Option<Running> {
         let one_more = |running| (running < most).then_some(running + 1);

@@ -78,11 +78,7 @@ impl PreparedExtraction {
     /// Permits for instances that answer one query together: up to `most`, as many as there are processors that have nothing else to
     /// run; none if there are not two. Blocks from the start.
     pub(crate) async fn permits(&self, limits: &Limits, most: u64) -> Result<Vec<PoolPermit>, CallError> {
-        let mut permits: Vec<_> = (1..most).map_while(|_| self.permits.beside()).collect();
-        if !permits.is_empty() {
-            permits.push(self.permits.question(limits.wait).await?);
-        }
-        Ok(permits)
+        self.permits.together(most, limits.wait).await
     }
 
     /// Asks a question about a part of a file. Blocks from the start, and yields once a tick.

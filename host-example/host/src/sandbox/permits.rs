@@ -80,10 +80,25 @@ impl PoolPermits {
         Ok(self.running(permit, Some(question)))
     }
 
-    /// Returns a permit for an instance beside the one that a query waits for, if there are processors for both.
-    pub(super) fn beside(&self) -> Option<PoolPermit> {
+    /// Waits for a permit for a query, and returns it with others for instances beside it, at most so many in all: as many as there
+    /// are processors that have nothing else to run. None if there are not two.
+    pub(super) async fn together(&self, most: u64, wait: Duration) -> Result<Vec<PoolPermit>, CallError> {
         let processors = available_parallelism().map_or(1, usize::from);
-        let running = self.epoch.run_beside(processors - 1)?;
+        if !self.epoch.runs_fewer_than(processors - 1) {
+            return Ok(Vec::new());
+        }
+        // Its own comes first: who waits for it while it holds others may wait for itself.
+        let own = self.question(wait).await?;
+        let mut permits: Vec<_> = (1..most).map_while(|_| self.beside(processors)).collect();
+        if !permits.is_empty() {
+            permits.push(own);
+        }
+        Ok(permits)
+    }
+
+    /// A permit for a further instance of a query, if one is free and fewer components run than there are processors.
+    fn beside(&self, processors: usize) -> Option<PoolPermit> {
+        let running = self.epoch.run_beside(processors)?;
         let question = self.questions.try_acquire(self.questions_max(), self.weight)?;
         let permit = self.calls.try_acquire(self.room.calls, self.weight)?;
         let calls = self.room.calls;
