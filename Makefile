@@ -148,12 +148,9 @@ runtimes: ready packages ## Run the same component in every runtime, and what au
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 	@bash tests/tools/fuzz.sh $(TARGET) $(or $(FUZZ_SECONDS),60)
 
-# Where the crates of plain Rust have unsafe code, tests beside it compare it with safe code.
 .PHONY: miri
-miri: ## Run unit tests of the crates of plain Rust that have unsafe code in Miri, which needs a nightly toolchain
-	@rustup toolchain install nightly --profile minimal --component miri,rust-src --no-self-update
-	@MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 CARGO_TARGET_DIR=$(TARGET)/miri \
-		rustup run nightly cargo miri test --locked --lib -p lro-json -p lro-jsonl -p lro-text -p lro-mcp
+miri: ## Run unit tests of the crates of plain Rust that have unsafe code in Miri, with a nightly toolchain
+	@sh tests/tools/miri.sh $(TARGET)
 
 .PHONY: bench
 bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB

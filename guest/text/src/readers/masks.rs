@@ -73,7 +73,8 @@ mod tests {
             let mask = |class: &dyn Fn(u8) -> bool| {
                 text.iter().take(BLOCK).rev().fold(0_u64, |mask, &byte| mask << 1 | u64::from(class(byte)))
             };
-            for byte in 0..=u8::MAX {
+            // Miri takes a second for a few.
+            for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 37 } else { 1 }) {
                 assert_eq!(block.equal(byte), mask(&|other| other == byte), "{byte}");
                 assert_eq!(block.equal_folded(byte), mask(&|other| other | 0x20 == byte), "{byte}");
                 assert_eq!(block.at_most(byte), mask(&|other| other <= byte), "{byte}");
