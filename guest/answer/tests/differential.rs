@@ -106,6 +106,23 @@ fn record() -> impl Strategy<Value = Spelled> {
     ]
 }
 
+/// The records as lines; `complete` with one that has every field, and the last line feed only if it `ends`.
+fn document(records: &[Spelled], space: &str, complete: bool, ends: bool) -> String {
+    let mut text = String::new();
+    for record in records {
+        write(&mut text, record, space);
+        text.push('\n');
+    }
+    if complete {
+        text.push_str(COMPLETE);
+        text.push('\n');
+    }
+    if !ends {
+        text.pop();
+    }
+    text
+}
+
 fn write(out: &mut String, value: &Spelled, space: &str) {
     match value {
         Spelled::Plain(text) => out.push_str(text),
@@ -470,18 +487,7 @@ proptest! {
         space in select(vec!["", "", " ", " \t"]),
         (complete, ends) in (prop::bool::weighted(0.8), any::<bool>()),
     ) {
-        let mut text = String::new();
-        for record in &records {
-            write(&mut text, record, space);
-            text.push('\n');
-        }
-        if complete {
-            text.push_str(COMPLETE);
-            text.push('\n');
-        }
-        if !ends {
-            text.pop();
-        }
+        let text = document(&records, space, complete, ends);
         let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let answer = ask_cut(text.as_bytes(), cut, &Question::Query(query.clone()), ROOMY);
         match (naive(&parsed, &query), answer) {
@@ -505,18 +511,7 @@ proptest! {
         bytes in prop_oneof![1 => Just(1 << 20), 1 => 0..400_u32],
         (complete, ends) in (prop::bool::weighted(0.8), any::<bool>()),
     ) {
-        let mut text = String::new();
-        for record in &records {
-            write(&mut text, record, "");
-            text.push('\n');
-        }
-        if complete {
-            text.push_str(COMPLETE);
-            text.push('\n');
-        }
-        if !ends {
-            text.pop();
-        }
+        let text = document(&records, "", complete, ends);
         let budget = Budget { bytes, ..ROOMY };
         let whole = ask_cut(text.as_bytes(), usize::MAX, &Question::Query(query.clone()), budget);
         for most in [1, 2, 3, 7] {

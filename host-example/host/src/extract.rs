@@ -34,7 +34,7 @@ pub use self::sql::Tables;
 use crate::job::{self, Job};
 use crate::policy::{BuiltIn, CompileCache, LoadError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
-use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox};
+use crate::sandbox::{Answered, CallError, Cost, Limits, PreparedExtraction, Sandbox};
 use crate::store::{Offload, StoreError};
 
 /// The component of `guest/extract`: typed queries, jq programs and searches.
@@ -226,16 +226,17 @@ impl Extractor {
                     (rest_of(&self.limits, begun), opened.directories()?, opened.incoming());
                 let asked =
                     prepared.extract_async(&limits, directories, incoming, &opened.sources, question, budget.into());
-                asked.await.map_err(|error| match error {
+                let asked = asked.await.map_err(|error| match error {
                     CallError::Deadline(_) => CallError::Deadline(self.limits.wall_time),
                     error => error,
-                })
+                });
+                of_component(asked, question)
             }
         };
         // If a file did not come or has changed, that explains any other error.
         opened.end()?;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;
-        Ok((answer.map_err(|error| question_error(error, question))?.into(), cost))
+        Ok((answer?, cost))
     }
 
     /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
@@ -255,5 +256,33 @@ impl Extractor {
             .await
             .unwrap_or(Err(QuestionError::Answer("it panicked").into()))
             .map(|(answer, _)| answer)
+    }
+}
+
+/// An answer, or what is wrong with the question, and the cost of the calls; or why a call failed.
+type Asked = Result<(Result<Answer, QuestionError>, Cost), CallError>;
+
+fn of_component(answered: Answered<component::Answer>, question: &component::Question) -> Asked {
+    answered.map(|(answer, cost)| (answer.map(Answer::from).map_err(|error| question_error(error, question)), cost))
+}
+
+/// Adds what an answer about the records that follow has counted.
+fn add_counts(all: &mut Answer, next: Answer) {
+    if let Some(Failures { records, first, message }) = next.failures {
+        let first = all.examined + first;
+        all.failures.get_or_insert(Failures { records: 0, first, message }).records += records;
+    }
+    all.total += next.total;
+    all.matched += next.matched;
+    all.examined += next.examined;
+}
+
+/// The answer of a jq program about all records, unless it failed on each.
+fn unless_all_failed(answer: Answer) -> Result<Answer, QuestionError> {
+    match answer.failures {
+        Some(failures) if failures.records == answer.examined && answer.total == 0 => {
+            Err(QuestionError::Failed(failures))
+        }
+        failures => Ok(Answer { failures, ..answer }),
     }
 }

@@ -13,8 +13,8 @@ use lro_reading::{QuestionError, Section, files, fit};
 
 use super::opened::Opened;
 use super::{
-    ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, Failures, HITS_MAX, Jq, Query, Question,
-    RESULTS_MAX, Search, Sql, Tables, component, question_error,
+    ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, HITS_MAX, Jq, Query, Question, RESULTS_MAX, Search,
+    Sql, Tables, add_counts, component, question_error, unless_all_failed,
 };
 use crate::job;
 use crate::sandbox::{CallError, Cost, Limits};
@@ -215,11 +215,7 @@ impl<'a> Export<'a> {
         // If the file did not come or has changed, that explains any other error.
         opened.end()?;
         asked?;
-        if let Some(failures) =
-            answer.failures.as_ref().filter(|all| all.records == answer.examined && answer.total == 0)
-        {
-            return Err(QuestionError::Failed(failures.clone()).into());
-        }
+        let answer = unless_all_failed(answer)?;
         let cut = Some(refused.map_or(Cut::Limit, Cut::Budget)).filter(|_| answer.left() > 0);
         Ok((Answer { cut, ..answer }, cost))
     }
@@ -266,10 +262,8 @@ impl<'a> Export<'a> {
         }
         let limits = Limits { wall_time: left, ..limits.clone() };
         // A copy may be removed at any time once it is made.
-        let directories = match self.opened.is_copying() {
-            true => self.opened.directories()?,
-            false => vec![self.offload.directory()?],
-        };
+        let directories =
+            if self.opened.is_copying() { self.opened.directories()? } else { vec![self.offload.directory()?] };
         let incoming = self.opened.incoming();
         let asked = prepared.extract_async(&limits, directories, incoming, &[source], question, budget).await;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;
@@ -302,14 +296,7 @@ impl<'a> Export<'a> {
             self.answer.results += 1;
         }
         self.skip = self.skip.saturating_sub(part.total);
-        let answer = &mut self.answer;
-        if let Some(Failures { records, first, message }) = part.failures {
-            let first = answer.examined + first;
-            answer.failures.get_or_insert(Failures { records: 0, first, message }).records += records;
-        }
-        answer.total += part.total;
-        answer.matched += part.matched;
-        answer.examined += part.examined;
+        add_counts(&mut self.answer, part);
         Ok(())
     }
 }

@@ -12,8 +12,9 @@ use lro_jsonl::Measure;
 use lro_reading::Section;
 
 use super::beside::Beside;
-use super::component::{Answer, Budget, ExtractError, Failures, Jq, Question, Source};
+use super::component::{self, Budget, Jq, Question, Source};
 use super::opened::Only;
+use super::{Answer, Asked, Cut, ExtractError, QuestionError, add_counts, of_component, unless_all_failed};
 use crate::job::Job;
 use crate::sandbox::types::Query;
 use crate::sandbox::{Answered, CallError, Cost, Limits, PoolPermit, PreparedExtraction};
@@ -53,13 +54,13 @@ impl Parts {
         limits: &Limits,
         most: u32,
         Only { reader, directory, source }: Only<'_>,
-    ) -> Result<Option<Self>, super::ExtractError> {
+    ) -> Result<Option<Self>, ExtractError> {
         let bytes = source.bytes.saturating_sub(source.start);
         let most = u64::from(most).min(bytes / PART_BYTES_MIN);
         if most < 2 || limits.fuel.is_some() {
             return Ok(None);
         }
-        let permits = prepared.permits(limits, most).await.map_err(super::ExtractError::Call)?;
+        let permits = prepared.permits(limits, most).await.map_err(ExtractError::Call)?;
         if permits.is_empty() {
             return Ok(None);
         }
@@ -71,14 +72,14 @@ impl Parts {
 
     /// The answer to a [divisible](is_divisible) question. `None` if one instance has to give it: what the parts hold cannot be put
     /// together exactly, or something failed, which it explains.
-    pub(super) async fn answer(self, question: &Question, budget: Budget) -> Option<Answered<Answer>> {
+    pub(super) async fn answer(self, question: &Question, budget: Budget) -> Option<Asked> {
         match question {
-            Question::Query(query) => self.merged(query, budget).await,
+            Question::Query(query) => Some(of_component(self.merged(query, budget).await?, question)),
             question => self.joined(question, budget).await,
         }
     }
 
-    async fn merged(self, query: &Query, budget: Budget) -> Option<Answered<Answer>> {
+    async fn merged(self, query: &Query, budget: Budget) -> Option<Answered<component::Answer>> {
         let (begun, file) = (Instant::now(), Arc::clone(&self.file));
         let asked = self.each(|file, part, permit| {
             let query = query.clone();
@@ -92,12 +93,14 @@ impl Parts {
         let directory = file.directory().ok()?;
         let merging = file.prepared.merge_parts(&limits, directory, &file.source, query, &found, budget);
         match merging.await {
-            Ok((answer @ (Ok(_) | Err(ExtractError::UnknownField(_))), last)) => Some(Ok((answer, sum(cost, last)))),
+            Ok((answer @ (Ok(_) | Err(component::ExtractError::UnknownField(_))), last)) => {
+                Some(Ok((answer, sum(cost, last))))
+            }
             _ => None,
         }
     }
 
-    async fn joined(self, question: &Question, budget: Budget) -> Option<Answered<Answer>> {
+    async fn joined(self, question: &Question, budget: Budget) -> Option<Asked> {
         let asked = self.each(|file, part, permit| {
             let question = question.clone();
             async move { file.prepared.ask_part(permit, &file.limits, file.directory()?, part, &question, budget).await }
@@ -151,47 +154,25 @@ fn parts(reader: &Reader, source: &Source, most: u64) -> Result<Vec<Source>, Sto
 }
 
 /// The answer of a jq program from its answers about all parts, each of which has the results that may have room.
-fn joined(parts: Vec<Answer>, budget: Budget) -> Result<Answer, ExtractError> {
-    let (mut all, mut size) = (nothing(), Measure::text());
-    for part in parts {
+fn joined(parts: Vec<component::Answer>, budget: Budget) -> Result<Answer, QuestionError> {
+    let (mut all, mut size) = (Answer::empty(0), Measure::text());
+    for part in parts.into_iter().map(Answer::from) {
         for line in part.lines.split_inclusive('\n') {
-            if all.next_bytes.is_some() {
+            if all.cut.is_some() {
                 break;
             }
             size.push(line);
             if all.lines.len() + line.len() > budget.bytes as usize || size.tokens() > u64::from(budget.tokens) {
-                all.next_bytes = Some(line.len() as u64);
+                all.cut = Some(Cut::Budget(line.len() as u64));
             } else {
                 all.lines.push_str(line);
                 all.results += 1;
             }
         }
-        all.next_bytes = all.next_bytes.or(part.next_bytes);
-        if let Some(Failures { records, first, message }) = part.failures {
-            let first = all.examined + first;
-            all.failures.get_or_insert(Failures { records: 0, first, message }).records += records;
-        }
-        all.total += part.total;
-        all.matched += part.matched;
-        all.examined += part.examined;
+        all.cut = all.cut.or(part.cut);
+        add_counts(&mut all, part);
     }
-    match all.failures {
-        Some(failures) if failures.records == all.examined && all.total == 0 => Err(ExtractError::Failed(failures)),
-        failures => Ok(Answer { failures, ..all }),
-    }
-}
-
-fn nothing() -> Answer {
-    Answer {
-        lines: String::new(),
-        results: 0,
-        total: 0,
-        matched: 0,
-        examined: 0,
-        next_bytes: None,
-        failures: None,
-        notes: Vec::new(),
-    }
+    unless_all_failed(all)
 }
 
 /// What is left of limits that began to count at a time.

@@ -30,7 +30,7 @@ impl fmt::Debug for PreparedExtraction {
     }
 }
 
-/// What a component has answered, which may be an error of its own, and the cost of the call.
+/// The answer of a component or its error, and the cost of the call.
 pub(crate) type Answered<T> = Result<(Result<T, ExtractError>, Cost), CallError>;
 
 impl PreparedExtraction {

@@ -87,7 +87,7 @@ impl PoolPermits {
         if !self.epoch.runs_fewer_than(processors - 1) {
             return Ok(Vec::new());
         }
-        // Its own comes first: who waits for it while it holds others may wait for itself.
+        // First the one that it may wait for: if it held others meanwhile, it could wait for itself.
         let own = self.question(wait).await?;
         let mut permits: Vec<_> = (1..most).map_while(|_| self.beside(processors)).collect();
         if !permits.is_empty() {
