@@ -115,6 +115,16 @@ dist: build packages ## Make packages of the command for PLATFORMS: archive, Deb
 dist-test: dist test-data ## Install each package from its file, offline, where there is no compiler, and use it
 	@sh tests/tools/dist-test.sh $(DIST) $(TARGET)/test-data
 
+CRATES    := $(TARGET)/crates
+
+.PHONY: crates
+crates: component ## Make the crates of the command and the libraries, with the components in them
+	@python3 host-example/dist/crates.py --components $(TARGET)/$(WASM)/component --output $(CRATES)
+
+.PHONY: crates-test
+crates-test: crates ## Install the command from its crates, offline, and use it: compiles for 15 minutes
+	@sh tests/tools/crates-test.sh $(CRATES) $(wildcard $(DIST))
+
 # Built with the command, and tested, under an emulator: the store, the sandbox, transports and what differs between systems.
 # `embedded` stands for what the tests need, as in TESTED.
 EMULATED  := -p lro-host -p lro-system -p lro-transport -p lro-tests
@@ -130,7 +140,7 @@ emulated: ready ## Build for PLATFORM, such as aarch64-unknown-linux-musl, run t
 release: ## Prepare the release VERSION: set it, run all checks, make and try its packages, tag it; uploads nothing
 	@sh tests/tools/release.sh set $(or $(VERSION),$(error make release VERSION=0.2.0))
 	@.ci/run
-	@$(MAKE) --no-print-directory dist-test
+	@$(MAKE) --no-print-directory dist-test crates
 	@sh tests/tools/release.sh tag $(VERSION)
 
 .PHONY: publish

@@ -1,8 +1,8 @@
 //! Builds the components of the workspace and takes them into the crate, so that they are never older than their sources.
 //!
 //! A second cargo builds them, beside the crates that this one does not need yet. A variable names another file in the place
-//! of each component; with all of them set, nothing is built. `LRO_COMPILED` names a directory with compiled components,
-//! as `lro generate compiled` writes them.
+//! of each component; with all of them set, nothing is built. A published crate has them in its folder `components`.
+//! `LRO_COMPILED` names a directory with compiled components, as `lro generate compiled` writes them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -71,11 +71,14 @@ fn compiled() -> io::Result<()> {
 
 fn components() -> io::Result<()> {
     println!("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");
+    let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let packed = manifest.join("components");
     let given = COMPONENTS.map(|(name, variable)| {
         println!("cargo::rerun-if-env-changed={variable}");
-        (name, env::var_os(variable).map(PathBuf::from))
+        let packed = || Some(packed.join(name)).filter(|path| path.exists());
+        (name, env::var_os(variable).map(PathBuf::from).or_else(packed))
     });
-    let workspace = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
+    let workspace = manifest.join("../..");
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
     if given.iter().any(|(_, path)| path.is_none()) {
         build(&workspace, &target)?;

@@ -59,6 +59,7 @@ case $step in
   git push origin HEAD v$version
   npm publish --access public FILE                for each .tgz of a platform, then for lro-filter-$version.tgz
   twine upload target/dist/*.whl
+  cargo publish --workspace --manifest-path target/crates/workspace/Cargo.toml --allow-dirty
   make publish REGISTRY=HOST                      the contract and the components
   the other files, with SHA256SUMS, where RELEASE_URL says"
         ;;

@@ -81,14 +81,15 @@ fn a_call_that_fails_is_an_error() {
 fn what_is_no_server_is_told_with_its_cause() {
     let home = Home::new();
     let cases = [
-        (vec!["/no/such/program"], "cannot be started"),
-        (vec!["sh", "-c", "echo out of luck >&2; exit 3"], "out of luck"),
-        (vec!["sh", "-c", "exit 3"], "exited with status 3"),
-        (vec!["sh", "-c", "echo Welcome; sleep 60"], "no MCP message: Welcome"),
-        (vec!["sh", "-c", "sleep 60"], "no answer within 1 s"),
+        ("60", vec!["/no/such/program"], "cannot be started"),
+        ("60", vec!["sh", "-c", "echo out of luck >&2; exit 3"], "out of luck"),
+        ("60", vec!["sh", "-c", "exit 3"], "exited with status 3"),
+        ("60", vec!["sh", "-c", "exec <&-; sleep 0.1; exit 3"], "exited with status 3"),
+        ("5", vec!["sh", "-c", "echo Welcome; sleep 60"], "no MCP message: Welcome"),
+        ("1", vec!["sh", "-c", "sleep 60"], "no answer within 1 s"),
     ];
-    for (command, cause) in cases {
-        let mut lro = home.lro(&["doctor", "--timeout", "1", "--"]);
+    for (timeout, command, cause) in cases {
+        let mut lro = home.lro(&["doctor", "--timeout", timeout, "--"]);
         let output = lro.env_remove("LRO_LOG").args(&command).output().unwrap();
         let errors = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");

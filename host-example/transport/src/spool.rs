@@ -63,7 +63,7 @@ pub struct MessageLimits {
     /// Directory of the files. Default: the system's directory for temporary files. The files are anonymous and vanish
     /// with the message, also if the process is killed. The directory is created with mode 0700 if it is missing.
     pub directory: PathBuf,
-    /// Where the memory of a message is memory_permits from, for its lifetime. If none is left, a message of more than
+    /// What the memory of a message is taken from, for its lifetime. If none is left, a message of more than
     /// 64 KiB is moved to a file. Default: unlimited.
     pub share: Share,
 }
@@ -157,7 +157,7 @@ pub enum SpoolError {
     },
 }
 
-/// Memory that a message has memory_permits from a [`Share`].
+/// Memory that a message has taken from a [`Share`].
 #[derive(Debug, Default)]
 struct MemoryPermits {
     bytes: usize,

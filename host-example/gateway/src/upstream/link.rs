@@ -19,6 +19,9 @@ const HANDSHAKE_ID: &str = "lro-filter-handshake";
 /// Minimum time between two starts of a server, so that one that exits at once does not restart in a tight loop.
 const START_PAUSE: Duration = Duration::from_millis(500);
 
+/// Time for a server that has closed its input to end.
+const END_GRACE: Duration = Duration::from_secs(2);
+
 /// Receives what the server sends.
 pub(crate) trait Receive: Send + Sync + Sized {
     /// Called for each message.
@@ -163,12 +166,12 @@ impl<R: Receive + 'static> Link<R> {
     /// answered: `is_pending` returns whether this one still waits.
     fn send_request(&self, message: &Bytes, is_pending: impl Fn() -> bool) -> Result<(), LinkError> {
         if let Ok(process) = self.process() {
-            match process.send(message) {
-                Err(error) if error.kind() == ErrorKind::BrokenPipe && process.wait(START_PAUSE) => {}
-                sent => return sent.map_err(LinkError::Send),
+            match send_to(&process, message) {
+                Err(LinkError::Ended(_)) => {}
+                sent => return sent,
             }
         }
-        if is_pending() { self.ensure_started()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
+        if is_pending() { send_to(&self.ensure_started()?, message) } else { Ok(()) }
     }
 
     /// Sends a message without blocking. Returns whether it was sent.
@@ -304,16 +307,24 @@ impl<R: Receive + 'static> Link<R> {
         let (answer, answered) = mpsc::sync_channel(1);
         let id = Id::own(HANDSHAKE_ID);
         self.session.expect_response(id.clone(), answer);
-        process.send(&Message::read(initialize).with_id(&id)).map_err(LinkError::Send)?;
+        send_to(&process, &Message::read(initialize).with_id(&id))?;
         let timeout = Duration::from_millis(self.session.rules.config.gateway.start_timeout_ms.get());
         if answered.recv_timeout(timeout).is_err() {
-            process.wait(START_PAUSE);
+            process.wait(END_GRACE);
             let ended = process.ended();
             return Err(ended.map_or(LinkError::Handshake(timeout), LinkError::Ended));
         }
-        process.send(&initialized).map_err(LinkError::Send)?;
+        send_to(&process, &initialized)?;
         Ok(process)
     }
+}
+
+/// Sends a request. A server that has closed its input is about to end: how it ends says more than a broken pipe.
+fn send_to(process: &ServerProcess, message: &Bytes) -> Result<(), LinkError> {
+    process.send(message).map_err(|error| {
+        let has_closed = error.kind() == ErrorKind::BrokenPipe && process.wait(END_GRACE);
+        process.ended().filter(|_| has_closed).map_or(LinkError::Send(error), LinkError::Ended)
+    })
 }
 
 /// Sends messages to the running server, without waiting for it to read.
@@ -333,4 +344,22 @@ fn send_soon(running: &Mutex<ProcessState>, messages: Vec<Bytes>) {
 pub(crate) fn id_of_cut(cut: &Cut) -> Option<Id> {
     let head = Message::envelope_id(&cut.head);
     head.or_else(|| Message::trailing_id(&cut.tail))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    #[test]
+    fn a_request_to_a_server_that_closed_its_input_fails_with_how_the_server_ended() {
+        let script = ["-c", "exec <&-; echo closed; sleep 0.2; exit 3"].map(OsString::from);
+        let (closed, is_closed) = mpsc::channel();
+        let on_line = move |_| drop(closed.send(()));
+        let process = ServerProcess::start(&Launch::new("sh", script), &Arc::default(), on_line, |_| ()).unwrap();
+        is_closed.recv().unwrap();
+        let error = send_to(&process, &Bytes::from_static(b"{}")).unwrap_err();
+        assert_eq!(error.to_string(), "the server exited with status 3");
+    }
 }
