@@ -171,7 +171,11 @@ impl<R: Receive + 'static> Link<R> {
                 sent => return sent,
             }
         }
-        if is_pending() { send_to(&self.ensure_started()?, message) } else { Ok(()) }
+        if !is_pending() {
+            return Ok(());
+        }
+        let process = self.ensure_started()?;
+        send_to(&process, message)
     }
 
     /// Sends a message without blocking. Returns whether it was sent.
