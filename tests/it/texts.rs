@@ -192,6 +192,25 @@ fn a_question_without_a_section_is_about_the_records() {
     }
 }
 
+// Longer than the head that is looked at, and than the slice in which an array shows to be one of records.
+#[test]
+fn json_with_a_remark_behind_it_is_a_text_with_records() {
+    for count in [2_000, 20_000] {
+        let rows: Vec<String> =
+            (0..count).map(|id| json!({"id": id, "name": format!("city {id}")}).to_string()).collect();
+        let rows = rows.join(",\n  ");
+        for document in [format!("[{rows}]"), format!(r#"{{"cities":[{rows}]}}"#)] {
+            let content = format!("{document}\n\nPage 1 of 7. Call it again with a cursor.\n");
+            let published = publish(&content);
+            assert_eq!(published.bytes("text"), content.as_bytes());
+            let records = published.file("records");
+            assert_eq!((records.form, records.records), (Some(Form::JsonWithin), count as u64), "{count}");
+            assert_eq!((records.name.as_str(), records.origin), ("records.jsonl", Origin::RecordsOfText));
+            assert_eq!(published.records("records")[7], json!({"id": 7, "name": "city 7"}));
+        }
+    }
+}
+
 // What the head promised is not kept: the text stays, nothing that was read stays, and the log says why.
 #[test]
 fn a_text_that_breaks_its_form_is_a_text() {
@@ -200,10 +219,12 @@ fn a_text_that_breaks_its_form_is_a_text() {
         ("id,name\n", "7,\"Ada\"\n", "8,\"an open quote\n"),
         ("", "{\"id\":7}\n", "{\"id\":}\n"),
         ("", "{\"id\":7}\n", "{\"id\":"),
+        ("[", "{\"id\":7},\n", "{\"id\":"),
+        ("[", "{\"id\":7},\n", "{\"id\":}\n"),
     ];
     for (head, row, broken) in breaks {
         // Beyond the head that is looked at.
-        let content = format!("{head}{}{broken}{}", row.repeat(20_000), if broken.ends_with('\n') { row } else { "" });
+        let content = format!("{head}{}{broken}{}", row.repeat(40_000), if broken.ends_with('\n') { row } else { "" });
         let published = publish(&content);
         assert!(published.files().iter().all(|file| file.origin != Origin::RecordsOfText), "{broken}");
         assert!(

@@ -35,7 +35,7 @@ impl Masks {
     pub fn of(text: &[u8]) -> Self {
         match text.first_chunk() {
             Some(block) => Self::of_block(block),
-            None => Self::of_end(text),
+            None => Self::of_block(&last_block(text)),
         }
     }
 
@@ -63,14 +63,33 @@ impl Masks {
         masks.control = least.at_most(0x1F).bits() != 0;
         masks
     }
+}
 
-    #[cold]
-    fn of_end(text: &[u8]) -> Self {
-        let mut block = [b' '; BLOCK];
-        for (to, from) in block.iter_mut().zip(text) {
-            *to = *from;
-        }
-        Self::of_block(&block)
+/// The bytes of a text that is shorter than a block, and spaces.
+#[cold]
+fn last_block(text: &[u8]) -> [u8; BLOCK] {
+    let mut block = [b' '; BLOCK];
+    for (to, from) in block.iter_mut().zip(text) {
+        *to = *from;
+    }
+    block
+}
+
+/// Marks the bytes below 0x20 among the first 64 of a text, and those of them that are white space in JSON. Missing ones
+/// count as spaces.
+#[inline(always)]
+#[must_use]
+pub fn controls(text: &[u8]) -> (u64, u64) {
+    let of_block = |block: &[u8; BLOCK]| {
+        lanes(block).rev().fold((0, 0), |(control, white): (u64, u64), lane| {
+            let between = lane.equal(b'\n').or(lane.equal(b'\r')).or(lane.equal(b'\t'));
+            let bits = |lane: Lane| u64::from(lane.bits());
+            (control << LANE | bits(lane.at_most(0x1F)), white << LANE | bits(between))
+        })
+    };
+    match text.first_chunk() {
+        Some(block) => of_block(block),
+        None => of_block(&last_block(text)),
     }
 }
 
@@ -242,6 +261,8 @@ mod tests {
                     block[index] = byte;
                     assert_eq!(Masks::of(&block), naive(&block), "{byte} at {index} among {around}");
                     assert_eq!(equal(&block, byte), positions(&block, |other| other == byte));
+                    let white = |byte| matches!(byte, b'\t' | b'\n' | b'\r');
+                    assert_eq!(controls(&block), (positions(&block, |byte| byte < b' '), positions(&block, white)));
                 }
             }
         }

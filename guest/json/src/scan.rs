@@ -5,7 +5,7 @@
 //! enclosing container decides which token is allowed there. Only brackets, numbers, literals and escapes are checked
 //! one by one.
 
-use crate::masks::{BLOCK, InStrings, Masks, Strings, follow};
+use crate::masks::{self, BLOCK, InStrings, Masks, Strings, follow};
 use crate::scalar::{self, Checked, Scalar};
 use crate::{SyntaxError, SyntaxErrorKind};
 
@@ -206,7 +206,11 @@ impl Scanner {
         }
 
         if masks.control {
-            controls(text, start, in_string, &mut first_error);
+            let (control, white_control) = masks::controls(rest);
+            let wrong = control & (in_string | !white_control);
+            if wrong != 0 {
+                first_error.add(start + wrong.trailing_zeros() as usize, SyntaxErrorKind::ControlCharacter);
+            }
         }
         if escaped & valid != 0 {
             self.escapes(text, start, escaped & in_string & valid, &mut first_error);
@@ -298,17 +302,6 @@ impl Scanner {
                 _ => return first_error.add(index, SyntaxErrorKind::InvalidEscape),
             }
             escaped &= escaped - 1;
-        }
-    }
-}
-
-/// Finds control characters other than the white space between tokens.
-#[cold]
-fn controls(text: &[u8], start: usize, in_string: u64, first_error: &mut FirstError) {
-    let block = text.iter().skip(start).take(BLOCK).enumerate();
-    for (bit, byte) in block.filter(|(_, byte)| **byte < b' ') {
-        if in_string >> bit & 1 == 1 || !matches!(byte, b'\t' | b'\n' | b'\r') {
-            return first_error.add(start + bit, SyntaxErrorKind::ControlCharacter);
         }
     }
 }

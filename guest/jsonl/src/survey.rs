@@ -131,6 +131,12 @@ impl Survey {
         Ok(())
     }
 
+    /// Whether what follows changes nothing of what is found, if it is valid: at the root is an array of records.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.open.first().is_some_and(Container::is_decided)
+    }
+
     /// The sections found; `complete` when the slices were the whole document.
     ///
     /// # Errors

@@ -37,21 +37,22 @@ impl Head {
         named(&found, &self.text).map(|named| (found, named))
     }
 
-    /// Whether the text is a JSON object or array, as far as this shows.
+    /// Whether the text begins as a JSON object or array: what may be behind it in a longer text does not show.
     pub(crate) fn is_document(&self) -> bool {
-        let mut validator = Validator::new();
-        let is_json = validator.push(&self.text).is_ok() && (!self.complete || validator.finish().is_ok());
-        is_json && self.text.trim_start().starts_with(['{', '['])
+        let (mut validator, head) = (Validator::new(), &self.text[..self.text.floor_char_boundary(HEAD_BYTES_MAX)]);
+        let is_json = validator.push(head).is_ok() && (!self.complete || validator.finish().is_ok());
+        is_json && head.trim_start().starts_with(['{', '['])
     }
 }
 
-/// The form of a part.
+/// The form of a part that is no JSON document. One that begins as such has other text behind it.
 pub(crate) fn form(
     source: &dyn Source,
     index: u32,
     part: &Part,
 ) -> Result<Option<(lro_text::Form, Form)>, PolicyError> {
-    Ok(Head::read(source, index)?.form(part))
+    let head = Head::read(source, index)?;
+    Ok(head.form(part).or_else(|| head.is_document().then_some((DOCUMENT, Form::JsonWithin))))
 }
 
 /// The name of a form in the contract, if it has one.

@@ -32,7 +32,7 @@ const RECORDS_MIN: usize = 2;
 const FILES_MAX: usize = 96;
 
 /// Name of a section of records to which nothing else gives a name.
-const RECORDS: &str = "records";
+pub(crate) const RECORDS: &str = "records";
 
 /// What a caller wants of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -278,7 +278,7 @@ fn json(
         }
         seen += slice.len();
         // Configured sections need no search; the first slice shows whether this is JSON.
-        whole = search && seen < SURVEY_BYTES_MAX;
+        whole = search && seen < SURVEY_BYTES_MAX && !survey.is_settled();
         Ok(is_json && whole)
     })?;
     if !is_json {

@@ -74,13 +74,20 @@ impl Writer<'_> {
         part: &Part,
         planned: &PlannedRecords,
     ) -> Result<(), PolicyError> {
-        let Some((form, named)) = form(self.source, index, part)? else {
-            self.contents.notes.push(format!("part {index} has no records; written as text"));
-            return self.text_part(index, part);
-        };
+        if self.records_of_text(index, part, &planned.name)? {
+            return Ok(());
+        }
+        self.contents.notes.push(format!("part {index} has no records; written as text"));
+        self.text_part(index, part)
+    }
+
+    /// Writes a part that is a text with records. Returns false, and writes nothing, if it begins like none.
+    pub(crate) fn records_of_text(&mut self, index: u32, part: &Part, name: &str) -> Result<bool, PolicyError> {
+        let Some((form, named)) = form(self.source, index, part)? else { return Ok(false) };
         let section = self.section_names.section(&self.plain_name(part, "text"));
         let text = Text { source: self.source, index, part, pointer: None, section, within: None, depth: 0 };
-        self.text_with_records(text, &form, &PlannedRecords { form: named, name: planned.name.clone() })
+        self.text_with_records(text, &form, &PlannedRecords { form: named, name: name.to_owned() })?;
+        Ok(true)
     }
 
     /// Writes a text and its outline.

@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::entry::Entry;
 use crate::media::{extension, media_type};
 use crate::names::Names;
-use crate::plan::{files_each, pointer_of_key};
+use crate::plan::{RECORDS, files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
 use crate::records::{Derived, Records};
 use crate::strings::{Outer, STRINGS_MAX};
@@ -159,6 +159,10 @@ impl Writer<'_> {
             Err(error) => {
                 records.discard()?;
                 self.contents.notes.push(format!("part {index} is not JSON: {error}; written as text"));
+                let name = planned.first().map_or(RECORDS, |section| &section.name);
+                if part.kind == PartKind::Text && self.records_of_text(index, part, name)? {
+                    return Ok(());
+                }
                 self.text_part(index, part)
             }
         }

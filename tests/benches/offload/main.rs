@@ -34,6 +34,9 @@ use shared::{alternate, compared, measured, median, millis, sizes};
 /// Bytes of one write of the baseline, as of the splitter.
 const BLOCK_BYTES: usize = 256 * 1024;
 
+/// Records of the largest result that is also indented, as its value takes gigabytes.
+const INDENTED_RECORDS_MAX: usize = 100_000;
+
 /// A given JSON Schema, so that none is inferred.
 const SCHEMA: &str = r#"{"type":"object"}"#;
 
@@ -161,6 +164,15 @@ fn large_result(bench: &Bench, records: usize) {
     row("native, schema and summary inferred", &native_inferred, None);
     row("write-sections, schema given, nothing inferred", &component_given, Some(&native_given));
     row("write-sections, schema and summary inferred", &component_inferred, Some(&native_inferred));
+    if records <= INDENTED_RECORDS_MAX {
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let indented = text_payload(serde_json::to_string_pretty(&document).unwrap());
+        let [compact, indented] =
+            alternate(repetitions, [&mut || _ = inferred(&payload), &mut || _ = inferred(&indented)]);
+        compared(&format!("{records} records: a line for each member"), &indented, "compact", &compact);
+        let (time, compact) = (millis(median(&indented)), millis(median(&compact)));
+        println!("  {:<42} {time:>9.1} ms {:>21.2} × compact", "the last one, a line for each member", time / compact);
+    }
     let memory = given_cost.memory_bytes.max(inferred_cost.memory_bytes);
     let memory = memory as f64 / 1048576.0;
     measured(&format!("{records} records: linear memory of the policy"), memory, "MiB");

@@ -12,11 +12,12 @@ mod synthetic;
 type Path = (&'static str, u32, fn() -> Box<dyn FnMut()>);
 
 /// As many rounds as take several million instructions.
-const PATHS: [Path; 7] = [
+const PATHS: [Path; 8] = [
     ("scan", 4, paths::scan),
     ("take-apart", 4, paths::take_apart),
     ("sections", 4, paths::sections),
     ("profile", 2, paths::profile),
+    ("indented", 2, paths::indented),
     ("redaction", 2, paths::redaction),
     ("question", 4, paths::question),
     ("jq", 1, paths::jq),

@@ -9,6 +9,7 @@ use lro_answer::{Budget, FileKind, Jq, Question, Source, extract};
 use lro_jsonl::{FileReport, Options, Output, Section, Shape, Splitter, Stream, Target};
 use lro_mcp::ToolResult;
 use lro_redact::{Redactor, Rules};
+use serde_json::Value;
 
 use crate::synthetic;
 
@@ -39,16 +40,21 @@ pub(crate) fn take_apart() -> Box<dyn FnMut()> {
 
 /// Writes the records of a section as lines.
 pub(crate) fn sections() -> Box<dyn FnMut()> {
-    split(false)
+    split(synthetic::payload(RECORDS), false)
 }
 
 /// The same, with schema and summary of every record.
 pub(crate) fn profile() -> Box<dyn FnMut()> {
-    split(true)
+    split(synthetic::payload(RECORDS), true)
 }
 
-fn split(profile: bool) -> Box<dyn FnMut()> {
-    let document = synthetic::payload(RECORDS);
+/// The same of a document with a line for each member, as most servers write it.
+pub(crate) fn indented() -> Box<dyn FnMut()> {
+    let document: Value = serde_json::from_str(&synthetic::payload(RECORDS)).expect("JSON");
+    split(serde_json::to_string_pretty(&document).expect("a document"), true)
+}
+
+fn split(document: String, profile: bool) -> Box<dyn FnMut()> {
     Box::new(move || {
         let section = Section { pointer: "/results".to_owned(), shape: Shape::Elements };
         let mut count = Count::default();

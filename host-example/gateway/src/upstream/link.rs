@@ -360,7 +360,7 @@ mod tests {
     fn a_request_to_a_server_that_closed_its_input_fails_with_how_the_server_ended() {
         let script = ["-c", "exec <&-; echo closed; sleep 0.2; exit 3"].map(OsString::from);
         let (closed, is_closed) = mpsc::channel();
-        let on_line = move |_| drop(closed.send(()));
+        let on_line = move |_| closed.send(()).unwrap_or_default();
         let process = ServerProcess::start(&Launch::new("sh", script), &Arc::default(), on_line, |_| ()).unwrap();
         is_closed.recv().unwrap();
         let error = send_to(&process, &Bytes::from_static(b"{}")).unwrap_err();
