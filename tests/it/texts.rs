@@ -221,6 +221,7 @@ fn a_text_that_breaks_its_form_is_a_text() {
         ("", "{\"id\":7}\n", "{\"id\":"),
         ("[", "{\"id\":7},\n", "{\"id\":"),
         ("[", "{\"id\":7},\n", "{\"id\":}\n"),
+        ("[[\"id\",\"name\"]", ",[7,\"Ada\"]\n", ",[8,\n"),
     ];
     for (head, row, broken) in breaks {
         // Beyond the head that is looked at.

@@ -55,6 +55,11 @@ impl Names {
         self.0.remove(name);
     }
 
+    /// Makes the name of a file free that was removed.
+    pub(crate) fn release_file(&mut self, file_name: &str) {
+        self.release(file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem));
+    }
+
     /// The name, with the lowest number appended that makes it unique if it is taken.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let mut candidate = name.to_owned();

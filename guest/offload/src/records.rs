@@ -64,7 +64,7 @@ impl Records<'_> {
         let open = self.current.into_iter().chain(self.rest).map(|open| open.entry);
         for entry in self.entries.into_iter().chain(open) {
             self.directory.remove(&entry.file_name)?;
-            self.file_names.release(&entry.file_name);
+            self.file_names.release_file(&entry.file_name);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords, PlannedSection, SectionShape};
 use crate::directory::File;
 use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
-use crate::form::{DOCUMENT, form, is_document};
+use crate::form::{DOCUMENT, Head, form, is_document};
 use crate::plan::configured;
 use crate::records::{Derived, Records};
 use crate::rows::Rows;
@@ -41,7 +41,11 @@ pub(crate) struct Text<'a> {
     pub(crate) depth: usize,
 }
 
-impl Text<'_> {
+impl<'a> Text<'a> {
+    fn of_part(source: &'a dyn Source, index: u32, part: &'a Part, section: String) -> Self {
+        Self { source, index, part, pointer: None, section, within: None, depth: 0 }
+    }
+
     /// What is in another file too is derived from that.
     pub(crate) fn origin(&self) -> Origin {
         if self.within.is_some() { Origin::RecordsOfText } else { Origin::Content }
@@ -63,8 +67,12 @@ impl fmt::Display for Text<'_> {
 impl Writer<'_> {
     /// Writes a part that is a text.
     pub(crate) fn text_part(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        let section = self.section_names.section(&self.plain_name(part, "text"));
-        self.text(Text { source: self.source, index, part, pointer: None, section, within: None, depth: 0 })
+        let text = Text::of_part(self.source, index, part, self.section_of_text(part));
+        self.text(text)
+    }
+
+    fn section_of_text(&mut self, part: &Part) -> String {
+        self.section_names.section(&self.plain_name(part, "text"))
     }
 
     /// Writes a part that is a text with records.
@@ -74,20 +82,21 @@ impl Writer<'_> {
         part: &Part,
         planned: &PlannedRecords,
     ) -> Result<(), PolicyError> {
-        if self.records_of_text(index, part, &planned.name)? {
-            return Ok(());
-        }
-        self.contents.notes.push(format!("part {index} has no records; written as text"));
-        self.text_part(index, part)
+        let Some((form, named)) = form(self.source, index, part)? else {
+            self.contents.notes.push(format!("part {index} has no records; written as text"));
+            return self.text_part(index, part);
+        };
+        let text = Text::of_part(self.source, index, part, self.section_of_text(part));
+        self.text_with_records(text, &form, &PlannedRecords { form: named, name: planned.name.clone() })
     }
 
-    /// Writes a part that is a text with records. Returns false, and writes nothing, if it begins like none.
-    pub(crate) fn records_of_text(&mut self, index: u32, part: &Part, name: &str) -> Result<bool, PolicyError> {
-        let Some((form, named)) = form(self.source, index, part)? else { return Ok(false) };
-        let section = self.section_names.section(&self.plain_name(part, "text"));
-        let text = Text { source: self.source, index, part, pointer: None, section, within: None, depth: 0 };
-        self.text_with_records(text, &form, &PlannedRecords { form: named, name: name.to_owned() })?;
-        Ok(true)
+    /// Writes a part that turned out to be no JSON document: one that begins as such may have other text behind it.
+    pub(crate) fn broken_document(&mut self, index: u32, part: &Part, name: &str) -> Result<(), PolicyError> {
+        if part.kind != PartKind::Text || !Head::read(self.source, index)?.is_document() {
+            return self.text_part(index, part);
+        }
+        let text = Text::of_part(self.source, index, part, self.section_of_text(part));
+        self.text_with_records(text, &DOCUMENT, &PlannedRecords { form: Form::JsonWithin, name: name.to_owned() })
     }
 
     /// Writes a text and its outline.
@@ -156,12 +165,14 @@ impl Writer<'_> {
                 // Windows keeps the name of a removed file until it is closed.
                 drop(file);
                 self.directory.remove(&original)?;
+                self.file_names.release_file(&original);
                 self.contents.notes.push(format!("{text} is not a table: {broken}; its sections are written"));
                 if pointer.is_some() {
                     let planned = PlannedRecords { form: Form::JsonWithin, name: planned.name.clone() };
                     return self.text_with_records(text, &DOCUMENT, &planned);
                 }
                 let (sections, _) = self.sections_of_text(&text, &DOCUMENT, planned)?;
+                self.section_names.release(&text.section);
                 self.json(index, part, &sections)
             }
             Err(broken) => {

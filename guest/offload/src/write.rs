@@ -159,11 +159,7 @@ impl Writer<'_> {
             Err(error) => {
                 records.discard()?;
                 self.contents.notes.push(format!("part {index} is not JSON: {error}; written as text"));
-                let name = planned.first().map_or(RECORDS, |section| &section.name);
-                if part.kind == PartKind::Text && self.records_of_text(index, part, name)? {
-                    return Ok(());
-                }
-                self.text_part(index, part)
+                self.broken_document(index, part, planned.first().map_or(RECORDS, |section| &section.name))
             }
         }
     }
