@@ -28,9 +28,13 @@ use() {
 }
 
 if [ -n "$dist" ] && command -v cargo-binstall > /dev/null 2>&1; then
-    # It asks for nothing but HTTPS.
-    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key.pem" -out "$work/certificate.pem" -days 2 -subj /CN=127.0.0.1 \
-        -addext subjectAltName=IP:127.0.0.1 2> /dev/null
+    # It asks by HTTPS alone, and takes no certificate that signs itself.
+    certificate() {
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 "$@" 2> /dev/null
+    }
+    certificate -subj /CN=authority -keyout "$work/authority.key" -out "$work/authority.pem"
+    certificate -subj /CN=127.0.0.1 -keyout "$work/key.pem" -out "$work/certificate.pem" -CA "$work/authority.pem" \
+        -CAkey "$work/authority.key" -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE
     python3 -c '
 import functools, http.server, ssl, sys
 folder, certificate, key = sys.argv[1:]
@@ -42,7 +46,7 @@ server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()' "$dist" "$work/certificate.pem" "$work/key.pem" 2> "$work/requests" &
     server=$!
     CARGO_HOME=$work/cargo cargo-binstall lro --manifest-path "$crates/workspace/lro" --root "$work/binstall" --no-confirm \
-        --disable-strategies compile,quick-install --disable-telemetry --root-certificates "$work/certificate.pem" \
+        --disable-strategies compile,quick-install --disable-telemetry --root-certificates "$work/authority.pem" \
         || { cat "$work/requests" >&2; fail "cargo binstall"; }
     use binstall "$work/binstall/bin/lro"
 else
