@@ -162,14 +162,53 @@ impl Scanner {
     /// The first [`SyntaxError`] of the block.
     #[inline(always)]
     pub fn block(&mut self, text: &[u8], start: usize) -> Result<Block, SyntaxError> {
+        let masks = Masks::of(&text[start..]);
+        self.classified(text, start, &masks)
+    }
+
+    /// Skips the innermost container, or one around it, from the block at `start` on: finds its end, and validates
+    /// nothing in it. `inside` is the number of open containers in it, and `start` a multiple of 64; both are moved on.
+    ///
+    /// Returns the block with its closing bracket, whose bytes before the bracket count as white space, or `None` when the
+    /// slice ends before.
+    ///
+    /// # Errors
+    ///
+    /// The first [`SyntaxError`] of that block.
+    pub fn skip(&mut self, text: &[u8], start: &mut usize, inside: &mut usize) -> Result<Option<Block>, SyntaxError> {
+        let depth = self.depth.saturating_sub(*inside);
+        let mut end = None;
+        while end.is_none() && *start < text.len() {
+            let rest = &text[*start..];
+            let length = rest.len().min(BLOCK);
+            let masks = Masks::of(rest);
+            let InStrings { inside: in_string, quote, .. } = self.strings.next(&masks, length - 1);
+            let outside = !(in_string | quote);
+            end = closing(masks.open & outside, masks.close & outside, inside);
+            *start += if end.is_none() { length } else { 0 };
+        }
+        (self.in_key, self.in_scalar, self.key_due, self.value_due) = (0, 0, 0, 0);
+        (self.colon_due, self.after_separator, self.scalar, self.hex_due) = (0, 0, None, 0);
+        self.depth = depth + *inside;
+        let Some(bit) = end else { return Ok(None) };
+        self.strings = Strings::default();
+        let mut block = [b' '; BLOCK];
+        for (to, from) in block.iter_mut().zip(&text[*start..]).skip(bit) {
+            *to = *from;
+        }
+        self.classified(text, *start, &Masks::of_block(&block)).map(Some)
+    }
+
+    /// Reads the block of these masks.
+    #[inline(always)]
+    fn classified(&mut self, text: &[u8], start: usize, masks: &Masks) -> Result<Block, SyntaxError> {
         let rest = &text[start..];
         let length = rest.len().min(BLOCK);
-        let masks = Masks::of(rest);
         let last = length.saturating_sub(1);
         let valid = u64::MAX >> (BLOCK - 1 - last);
         let mut first_error = FirstError(None);
 
-        let InStrings { inside: in_string, quote, escaped } = self.strings.next(&masks, last);
+        let InStrings { inside: in_string, quote, escaped } = self.strings.next(masks, last);
         let outside = !(in_string | quote);
         let white = masks.low & outside;
         let open = masks.open & outside;
@@ -304,6 +343,30 @@ impl Scanner {
             escaped &= escaped - 1;
         }
     }
+}
+
+/// The first bit of a closing bracket with nothing open inside. `inside` is the number of containers open before the block,
+/// and becomes that at the bracket, or at the end of the block.
+#[inline(always)]
+fn closing(open: u64, close: u64, inside: &mut usize) -> Option<usize> {
+    let ends = close.count_ones() as usize;
+    if ends <= *inside {
+        *inside = *inside + open.count_ones() as usize - ends;
+        return None;
+    }
+    let mut brackets = open | close;
+    while brackets != 0 {
+        let bracket = brackets & brackets.wrapping_neg();
+        if open & bracket != 0 {
+            *inside += 1;
+        } else if *inside > 0 {
+            *inside -= 1;
+        } else {
+            return Some(bracket.trailing_zeros() as usize);
+        }
+        brackets &= brackets - 1;
+    }
+    None
 }
 
 /// The error with the lowest index in a block; the checks find errors in any order.

@@ -101,7 +101,7 @@ impl Survey {
     ///
     /// # Errors
     ///
-    /// The first [`SyntaxError`] of the document.
+    /// The first [`SyntaxError`] of the document, outside of the records of sections: most of these are not validated.
     pub fn push(&mut self, slice: &str) -> Result<(), SyntaxError> {
         // A key is complete in its first bytes; the string behind it may be long.
         if let Some(carried) = self.carried.as_mut().filter(|carried| carried.len() <= KEY_BYTES_MAX) {
@@ -111,7 +111,12 @@ impl Survey {
         self.scanner.begin(text)?;
         let mut start = 0;
         while start < text.len() {
-            let block = self.scanner.block(text, start)?;
+            let block = if self.is_decided() {
+                let Some(block) = self.scanner.skip(text, &mut start, &mut self.skipped)? else { break };
+                block
+            } else {
+                self.scanner.block(text, start)?
+            };
             let mut tokens = block.open | block.close | block.comma | block.string | block.scalar;
             loop {
                 if self.is_decided() {

@@ -4,7 +4,7 @@
 
 mod support;
 
-use lro_jsonl::{Measure, Section, Shape, Survey, survey, tokens};
+use lro_jsonl::{Measure, Section, Shape, Survey, Surveyed, survey, tokens};
 use proptest::prelude::*;
 use support::{dice, json, slices, white};
 
@@ -124,4 +124,28 @@ fn chinese_weighs_more() {
     assert_eq!(tokens("привет жу"), 5);
     assert_eq!(tokens("東京都庁前駅にて"), 9);
     assert_eq!(tokens(""), 0);
+}
+
+// Strings full of brackets and quotes, cut at every byte.
+#[test]
+fn what_follows_records_is_found_wherever_a_slice_ends() {
+    let record = r#"{"a":"]}\"[","b":["\\",{"c":"[["}],"d":-1.5e3}"#;
+    let (records, text) = (vec![record; 250].join(", "), "text ".repeat(2_000));
+    let document =
+        format!(r#"{{"first":[{records}],"text":"{text}","second":[[1,2],{records}],"last":{{"x":[true]}}}}"#);
+    let found = |cut: usize| {
+        let (one, other) = document.split_at(cut);
+        let mut survey = Survey::new();
+        survey.push(one).and_then(|()| survey.push(other)).expect("JSON");
+        survey.finish_with_texts(true).expect("a whole document")
+    };
+    for cut in 0..document.len() {
+        let Surveyed { sections, texts } = found(cut);
+        let pointers: Vec<&str> = sections.iter().map(|section| section.pointer.as_str()).collect();
+        assert_eq!(
+            (pointers, texts[0].pointer.as_str(), texts.len()),
+            (vec!["/first", "/second"], "/text", 1),
+            "{cut}"
+        );
+    }
 }
