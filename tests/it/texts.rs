@@ -211,6 +211,21 @@ fn json_with_a_remark_behind_it_is_a_text_with_records() {
     }
 }
 
+// Longer than what is searched for sections: what is behind it shows only when it is written.
+#[test]
+fn a_long_document_with_a_remark_behind_it_keeps_the_names_of_its_sections() {
+    let rows = |count: usize| {
+        let rows: Vec<String> =
+            (0..count).map(|id| json!({"id": id, "name": format!("{id:>60}")}).to_string()).collect();
+        rows.join(",")
+    };
+    let content = format!("{{\"cities\":[{}],\"users\":[{}]}}\nPage 1 of 7.\n", rows(50_000), rows(1_000));
+    let published = publish(&content);
+    let names: Vec<_> = published.files().iter().map(|file| (file.section.as_str(), file.name.as_str())).collect();
+    assert_eq!(names, [("text", "text.txt"), ("cities", "cities.jsonl"), ("users", "users.jsonl")]);
+    assert_eq!((published.bytes("text"), published.file("users").records), (content.into_bytes(), 1_000));
+}
+
 // What the head promised is not kept: the text stays, nothing that was read stays, and the log says why.
 #[test]
 fn a_text_that_breaks_its_form_is_a_text() {

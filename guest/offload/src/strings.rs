@@ -104,7 +104,7 @@ fn size(source: &dyn Source, index: u32, pointer: &str) -> Result<Option<u64>, P
 
 /// A planned section that is a string, and its size in bytes.
 pub(crate) struct PlannedText {
-    section: PlannedSection,
+    pub(crate) section: PlannedSection,
     size: u64,
 }
 

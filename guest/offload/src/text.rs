@@ -13,7 +13,7 @@ use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords
 use crate::directory::File;
 use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
 use crate::form::{DOCUMENT, Head, form, is_document};
-use crate::plan::configured;
+use crate::plan::{RECORDS, configured};
 use crate::records::{Derived, Records};
 use crate::rows::Rows;
 use crate::strings::{Outer, PlannedText};
@@ -91,12 +91,13 @@ impl Writer<'_> {
     }
 
     /// Writes a part that turned out to be no JSON document: one that begins as such may have other text behind it.
-    pub(crate) fn broken_document(&mut self, index: u32, part: &Part, name: &str) -> Result<(), PolicyError> {
+    pub(crate) fn broken_document(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
         if part.kind != PartKind::Text || !Head::read(self.source, index)?.is_document() {
             return self.text_part(index, part);
         }
         let text = Text::of_part(self.source, index, part, self.section_of_text(part));
-        self.text_with_records(text, &DOCUMENT, &PlannedRecords { form: Form::JsonWithin, name: name.to_owned() })
+        let name = self.section_names.section(RECORDS);
+        self.text_with_records(text, &DOCUMENT, &PlannedRecords { form: Form::JsonWithin, name })
     }
 
     /// Writes a text and its outline.

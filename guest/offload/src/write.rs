@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::entry::Entry;
 use crate::media::{extension, media_type};
 use crate::names::Names;
-use crate::plan::{RECORDS, files_each, pointer_of_key};
+use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
 use crate::records::{Derived, Records};
 use crate::strings::{Outer, STRINGS_MAX};
@@ -159,7 +159,9 @@ impl Writer<'_> {
             Err(error) => {
                 records.discard()?;
                 self.contents.notes.push(format!("part {index} is not JSON: {error}; written as text"));
-                self.broken_document(index, part, planned.first().map_or(RECORDS, |section| &section.name))
+                let names = planned.iter().chain(texts.iter().map(|text| &text.section)).map(|section| &section.name);
+                names.for_each(|name| self.section_names.release(name));
+                self.broken_document(index, part)
             }
         }
     }
