@@ -121,7 +121,9 @@ CRATES    := $(TARGET)/crates
 crates: component ## Make the crates of the command and the libraries, with the components in them
 	@python3 host-example/dist/crates.py --components $(TARGET)/$(WASM)/component --output $(CRATES)
 
+# Where the test serves the archives.
 .PHONY: crates-test
+crates-test: export RELEASE_URL := https://127.0.0.1:8443
 crates-test: crates ## Install the command from its crates, offline, and use it: compiles for 15 minutes
 	@sh tests/tools/crates-test.sh $(CRATES) $(wildcard $(DIST))
 

@@ -2,8 +2,8 @@
 """Makes the crates that people install or build on: crates.py --components DIR --output DIR
 
 A crate has to bring what the workspace lays beside it: the interface files, the components, which are built already, and the pages
-that its documentation shows. So each is copied with these into a workspace of its own, where cargo packages all at once. With
-RELEASE_URL, where the archives of a release are, `cargo binstall` finds them.
+that its documentation shows. So each is copied with these into a second workspace, and cargo packages them all there. RELEASE_URL
+says where the archives of a release are, for `cargo binstall`.
 """
 
 import argparse

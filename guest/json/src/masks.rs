@@ -144,6 +144,31 @@ pub fn follow(mask: u64, carry: &mut u64, white: u64) -> u64 {
     sum & !white
 }
 
+/// The first bit of a closing bracket with nothing open inside. `inside` is the number of containers open before the block,
+/// and becomes that at the bracket, or at the end of the block.
+#[inline(always)]
+#[must_use]
+pub fn closing(open: u64, close: u64, inside: &mut usize) -> Option<usize> {
+    let ends = close.count_ones() as usize;
+    if ends <= *inside {
+        *inside = *inside + open.count_ones() as usize - ends;
+        return None;
+    }
+    let mut brackets = open | close;
+    while brackets != 0 {
+        let bracket = brackets & brackets.wrapping_neg();
+        if open & bracket != 0 {
+            *inside += 1;
+        } else if *inside > 0 {
+            *inside -= 1;
+        } else {
+            return Some(bracket.trailing_zeros() as usize);
+        }
+        brackets &= brackets - 1;
+    }
+    None
+}
+
 /// The state of strings between two blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Strings {

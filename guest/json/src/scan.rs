@@ -184,7 +184,7 @@ impl Scanner {
             let masks = Masks::of(rest);
             let InStrings { inside: in_string, quote, .. } = self.strings.next(&masks, length - 1);
             let outside = !(in_string | quote);
-            end = closing(masks.open & outside, masks.close & outside, inside);
+            end = masks::closing(masks.open & outside, masks.close & outside, inside);
             *start += if end.is_none() { length } else { 0 };
         }
         (self.in_key, self.in_scalar, self.key_due, self.value_due) = (0, 0, 0, 0);
@@ -343,30 +343,6 @@ impl Scanner {
             escaped &= escaped - 1;
         }
     }
-}
-
-/// The first bit of a closing bracket with nothing open inside. `inside` is the number of containers open before the block,
-/// and becomes that at the bracket, or at the end of the block.
-#[inline(always)]
-fn closing(open: u64, close: u64, inside: &mut usize) -> Option<usize> {
-    let ends = close.count_ones() as usize;
-    if ends <= *inside {
-        *inside = *inside + open.count_ones() as usize - ends;
-        return None;
-    }
-    let mut brackets = open | close;
-    while brackets != 0 {
-        let bracket = brackets & brackets.wrapping_neg();
-        if open & bracket != 0 {
-            *inside += 1;
-        } else if *inside > 0 {
-            *inside -= 1;
-        } else {
-            return Some(bracket.trailing_zeros() as usize);
-        }
-        brackets &= brackets - 1;
-    }
-    None
 }
 
 /// The error with the lowest index in a block; the checks find errors in any order.

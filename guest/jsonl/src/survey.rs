@@ -1,5 +1,6 @@
 //! Finds the sections of a document automatically.
 
+use lro_json::masks::closing;
 use lro_json::{Scanner, SyntaxError};
 
 use crate::container::{Container, Search, Segment};
@@ -181,24 +182,7 @@ impl Survey {
     /// positions from its closing bracket on.
     #[inline(always)]
     fn skip(&mut self, open: u64, close: u64) -> u64 {
-        let closing = close.count_ones() as usize;
-        if closing <= self.skipped {
-            self.skipped = self.skipped + open.count_ones() as usize - closing;
-            return 0;
-        }
-        let mut brackets = open | close;
-        while brackets != 0 {
-            let bracket = brackets & brackets.wrapping_neg();
-            if open & bracket != 0 {
-                self.skipped += 1;
-            } else if self.skipped > 0 {
-                self.skipped -= 1;
-            } else {
-                return !(bracket - 1);
-            }
-            brackets &= brackets - 1;
-        }
-        0
+        closing(open, close, &mut self.skipped).map_or(0, |bit| u64::MAX << bit)
     }
 
     #[inline(always)]

@@ -45,7 +45,7 @@ impl Head {
     }
 }
 
-/// The form of a part that is no JSON document. One that begins as such has other text behind it.
+/// The form of a part that is not a JSON document as a whole. If it begins with one, other text follows.
 pub(crate) fn form(
     source: &dyn Source,
     index: u32,
