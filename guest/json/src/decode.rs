@@ -1,10 +1,12 @@
 //! Checks, measures and decodes the inside of a JSON string literal, 64 bytes at a time.
 //!
 //! JSON text inside a JSON string has an escape about every five bytes. Therefore the decoder first finds all
-//! backslashes of a block, as one bit mask, and copies the runs between them with stores of fixed length.
+//! backslashes of a block, as one bit mask, and removes them from it at once. Where the processor cannot do that, or a block
+//! has escapes of six bytes, it copies the runs between the escapes with stores of fixed length.
 
 use crate::escape::{EscapeError, simple, unescape};
 use crate::masks::{BLOCK, Masks, equal, escaped};
+use crate::simd::compress;
 
 /// Length of one store in bytes; a shorter run costs one store.
 const STORE: usize = 16;
@@ -88,7 +90,13 @@ pub fn decode_string(source: &[u8], output: &mut [u8]) -> (usize, usize) {
     // A run is copied in stores of `STORE` bytes, so both sides need that many bytes beyond the block.
     while at + BLOCK + STORE <= source.len() && put + BLOCK + STORE <= output.len() {
         let Some(block) = source.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) else { break };
+        let Some(room) = output.get_mut(put..).and_then(|room| room.first_chunk_mut::<BLOCK>()) else { break };
         let mut backslashes = equal(block, b'\\');
+        if let Some((read, written)) = decode_block(block, backslashes, room) {
+            at += read;
+            put += written;
+            continue;
+        }
         let mut from = 0;
         while backslashes != 0 {
             let position = backslashes.trailing_zeros() as usize;
@@ -116,6 +124,27 @@ pub fn decode_string(source: &[u8], output: &mut [u8]) -> (usize, usize) {
         at += from.max(BLOCK);
     }
     decode_tail(source, at, output, put)
+}
+
+/// Decodes a block at once: returns the bytes read, one less when the last one begins an escape, and the bytes written. `None`
+/// when the block has an escape of six bytes, or the processor cannot remove bytes from it.
+#[inline(always)]
+fn decode_block(block: &[u8; BLOCK], backslashes: u64, output: &mut [u8; BLOCK]) -> Option<(usize, usize)> {
+    if backslashes == 0 {
+        *output = *block;
+        return Some((BLOCK, BLOCK));
+    }
+    let escaped = escaped(backslashes, false);
+    let kept = escaped | !backslashes;
+    let written = compress(block, kept, output)?;
+    let mut others = escaped & !(backslashes | equal(block, b'"'));
+    while others != 0 {
+        let bit = others.trailing_zeros();
+        let before = (kept & ((1 << bit) - 1)).count_ones();
+        output[before as usize] = Some(simple(block[bit as usize])).filter(|byte| *byte != 0)?;
+        others &= others - 1;
+    }
+    Some((BLOCK - usize::from(kept >> (BLOCK - 1) == 0), written))
 }
 
 /// Decodes character by character, near the end of the source or of the output.

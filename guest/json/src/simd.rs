@@ -16,7 +16,7 @@ pub const LANE: usize = 16;
 mod x86_64 {
     use std::arch::x86_64::{
         __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
-        _mm_set1_epi8, _mm_storeu_si128, _mm_sub_epi8,
+        _mm_set_epi64x, _mm_set1_epi8, _mm_shuffle_epi8, _mm_storeu_si128, _mm_sub_epi8,
     };
 
     use super::LANE;
@@ -105,14 +105,37 @@ mod x86_64 {
             // SAFETY: SSE2 is part of x86_64.
             unsafe { _mm_movemask_epi8(self.0) as u16 }
         }
+
+        /// The bytes at these indices.
+        ///
+        /// # Safety
+        ///
+        /// The processor must have SSSE3.
+        #[inline(always)]
+        pub unsafe fn at(self, indices: [u64; 2]) -> [u64; 2] {
+            let mut bytes = [0_u64; 2];
+            // SAFETY: the caller checked the processor, and the unaligned store writes the 16 bytes.
+            unsafe {
+                let indices = _mm_set_epi64x(indices[1].cast_signed(), indices[0].cast_signed());
+                _mm_storeu_si128(bytes.as_mut_ptr().cast(), _mm_shuffle_epi8(self.0, indices));
+            }
+            bytes
+        }
+    }
+
+    /// As [`super::compressed`].
+    #[target_feature(enable = "ssse3,popcnt")]
+    pub fn compressed(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> usize {
+        // SAFETY: this function is only for processors with SSSE3.
+        super::compressed(block, keep, output, |lane, indices| unsafe { lane.at(indices) })
     }
 }
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm32 {
     use std::arch::wasm32::{
-        i8x16_bitmask, i8x16_eq, i8x16_sub, i8x16_swizzle, u8x16_le, u8x16_min, u8x16_shr, u8x16_splat, v128, v128_and,
-        v128_load, v128_or,
+        i8x16_bitmask, i8x16_eq, i8x16_sub, i8x16_swizzle, u8x16_le, u8x16_min, u8x16_shr, u8x16_splat, u64x2,
+        u64x2_extract_lane, v128, v128_and, v128_load, v128_or,
     };
 
     use super::LANE;
@@ -188,6 +211,13 @@ mod wasm32 {
         #[inline(always)]
         pub fn bits(self) -> u16 {
             i8x16_bitmask(self.0)
+        }
+
+        /// The bytes at these indices.
+        #[inline(always)]
+        pub fn at(self, indices: [u64; 2]) -> [u64; 2] {
+            let bytes = i8x16_swizzle(self.0, u64x2(indices[0], indices[1]));
+            [u64x2_extract_lane::<0>(bytes), u64x2_extract_lane::<1>(bytes)]
         }
     }
 }
@@ -271,6 +301,65 @@ mod portable {
     }
 }
 
+/// The indices of the bits of each byte, from the lowest on, one a byte; 0 beyond the last.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
+const INDICES: [u64; 256] = {
+    let mut all = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                all[byte] |= bit << (8 * count);
+                count += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    all
+};
+
+/// Writes the bytes of a block that `keep` marks one after another, and any bytes after them. Returns their number, or `None`
+/// when the processor has no instruction for it.
+#[inline(always)]
+pub fn compress(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("ssse3") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the processor has both.
+        return Some(unsafe { x86_64::compressed(block, keep, output) });
+    }
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return Some(compressed(block, keep, output, Lane::at));
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    None
+}
+
+/// Compresses a block with a function that gives the bytes of a lane at indices.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
+#[inline(always)]
+fn compressed(
+    block: &[u8; 4 * LANE],
+    keep: u64,
+    output: &mut [u8; 4 * LANE],
+    at: impl Fn(Lane, [u64; 2]) -> [u64; 2],
+) -> usize {
+    /// Moves indices of the first half of a lane to the second.
+    const SECOND: u64 = 0x0808_0808_0808_0808;
+    let mut put = 0;
+    for (lane, keep) in block.as_chunks().0.iter().zip(keep.to_le_bytes().as_chunks::<2>().0) {
+        let [first, second] = keep.map(|keep| INDICES[usize::from(keep)]);
+        for (bytes, keep) in at(Lane::load(lane), [first, second | SECOND]).into_iter().zip(keep) {
+            // Each half begins within the first seven eighths, as those before it filled no more.
+            if let Some(room) = output.get_mut(put..).and_then(|rest| rest.first_chunk_mut()) {
+                *room = bytes.to_le_bytes();
+            }
+            put += keep.count_ones() as usize;
+        }
+    }
+    put
+}
+
 /// Reads 16 bytes as a big-endian number. WebAssembly has no byte-swap instruction, so there it is a shuffle.
 #[inline(always)]
 #[must_use]
@@ -291,7 +380,19 @@ pub fn big_endian(chunk: &[u8; LANE]) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::{LANE, Lane, portable};
+    use super::{LANE, Lane, compress, portable};
+
+    #[test]
+    fn a_block_keeps_what_is_marked() {
+        let block: [u8; 4 * LANE] = std::array::from_fn(|index| index as u8);
+        let patterns = (0..=u8::MAX).map(|pattern| u64::from(pattern).wrapping_mul(0x8040_2010_0804_0201));
+        for keep in patterns.chain([0, 1, u64::MAX, 1 << 63, u64::MAX >> 1, 0xFF00_FF00_00FF_00FF]) {
+            let mut output = [0; 4 * LANE];
+            let Some(count) = compress(&block, keep, &mut output) else { return };
+            let kept: Vec<u8> = block.iter().copied().filter(|byte| keep >> byte & 1 == 1).collect();
+            assert_eq!(output.get(..count), Some(kept.as_slice()), "{keep:#x}");
+        }
+    }
 
     /// Every operation agrees with the portable one, for every pair of bytes.
     #[test]

@@ -14,6 +14,7 @@ use crate::tokens::Tokens;
 #[derive(Clone, Debug, Default)]
 pub struct Measure {
     compact: bool,
+    without_tokens: bool,
     strings: Strings,
     bytes: u64,
     characters: u64,
@@ -33,6 +34,12 @@ impl Measure {
         Self::default()
     }
 
+    /// Leaves out the tokens, which take most of the time: [`Measure::tokens`] is 0.
+    #[must_use]
+    pub fn without_tokens(self) -> Self {
+        Self { without_tokens: true, ..self }
+    }
+
     /// Adds the next piece.
     pub fn push(&mut self, text: &str) {
         if self.compact {
@@ -45,7 +52,9 @@ impl Measure {
     fn add(&mut self, text: &str) {
         self.bytes += text.len() as u64;
         self.characters += characters(text.as_bytes());
-        self.tokens.push(text);
+        if !self.without_tokens {
+            self.tokens.push(text);
+        }
     }
 
     /// Adds what is not white space outside strings.

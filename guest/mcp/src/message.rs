@@ -569,7 +569,20 @@ impl Message {
     pub(super) fn find(&self, path: &[&str]) -> Option<Span> {
         let (first, rest) = path.split_first()?;
         let value = self.outer.get(&self.bytes, first)?.clone();
-        rest.iter().try_fold(value, |value, key| span::child(&self.bytes, &value, key))
+        let child = |value, key: &&str| span::child(&self.bytes, &value, key);
+        match (rest.split_first(), self.walked(first)) {
+            // Its members are known, and another walk over a large one would take as long as the first.
+            (Some((second, rest)), Some(result)) => {
+                rest.iter().try_fold(result.get(&self.bytes, second)?.clone(), child)
+            }
+            _ => rest.iter().try_fold(value, child),
+        }
+    }
+
+    /// The members of the result, if `key` is its name and all of them were found.
+    fn walked(&self, key: &str) -> Option<&Object> {
+        let result = self.outer.result.as_deref().filter(|_| key == "result")?;
+        (result.members.len() <= MEMBERS_MAX).then_some(result)
     }
 
     fn member(&self, key: &str) -> Option<Bytes> {

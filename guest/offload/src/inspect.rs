@@ -16,6 +16,9 @@ pub(crate) const BASE64_CHARACTERS: u64 = 10;
 /// Bytes at the beginning of a text that decide whether it is measured as JSON.
 const LOOKS_LIKE_JSON_BYTES: usize = 4096;
 
+/// Bytes of a text that are measured at once: few, as the measure ends as soon as it is enough.
+const STEP_BYTES: usize = 8 * 1024;
+
 /// The verdict on a result, by the settings of the call.
 ///
 /// # Errors
@@ -139,14 +142,21 @@ fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enou
     let mut amount = 0;
     source.read_text(part, &mut |slice| {
         let size = size.get_or_insert_with(|| {
-            if kind != PartKind::Text || looks_like_json(slice) { Measure::json() } else { Measure::text() }
+            let is_json = kind != PartKind::Text || looks_like_json(slice);
+            let size = if is_json { Measure::json() } else { Measure::text() };
+            if unit == SizeUnit::Tokens { size } else { size.without_tokens() }
         });
-        size.push(slice);
-        amount = match unit {
-            SizeUnit::Bytes => size.bytes(),
-            SizeUnit::Characters => size.characters(),
-            SizeUnit::Tokens => size.tokens(),
-        };
+        let mut rest = slice;
+        while !rest.is_empty() && amount <= enough {
+            let step;
+            (step, rest) = rest.split_at(rest.floor_char_boundary(STEP_BYTES));
+            size.push(step);
+            amount = match unit {
+                SizeUnit::Bytes => size.bytes(),
+                SizeUnit::Characters => size.characters(),
+                SizeUnit::Tokens => size.tokens(),
+            };
+        }
         Ok(amount <= enough)
     })?;
     Ok(amount)

@@ -19,8 +19,9 @@ impl TokenSample {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let left = SAMPLE_BYTES.saturating_sub(usize::try_from(self.0.bytes()).unwrap_or(usize::MAX));
         let sample = bytes.get(..left.min(bytes.len())).unwrap_or_default();
-        if !sample.is_empty() {
-            self.0.push(&String::from_utf8_lossy(sample));
+        match std::str::from_utf8(sample) {
+            Ok(text) => self.0.push(text),
+            Err(_) => self.0.push(&String::from_utf8_lossy(sample)),
         }
     }
 
