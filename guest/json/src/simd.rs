@@ -112,7 +112,7 @@ mod x86_64 {
         ///
         /// The processor must have SSSE3.
         #[inline(always)]
-        pub unsafe fn at(self, indices: [u64; 2]) -> [u64; 2] {
+        pub(super) unsafe fn at(self, indices: [u64; 2]) -> [u64; 2] {
             let mut bytes = [0_u64; 2];
             // SAFETY: the caller checked the processor, and the unaligned store writes the 16 bytes.
             unsafe {
@@ -125,7 +125,7 @@ mod x86_64 {
 
     /// As [`super::compressed`].
     #[target_feature(enable = "ssse3,popcnt")]
-    pub fn compressed(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> usize {
+    pub(super) fn compressed(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> usize {
         // SAFETY: this function is only for processors with SSSE3.
         super::compressed(block, keep, output, |lane, indices| unsafe { lane.at(indices) })
     }
@@ -323,7 +323,7 @@ const INDICES: [u64; 256] = {
 /// Writes the bytes of a block that `keep` marks one after another, and any bytes after them. Returns their number, or `None`
 /// when the processor has no instruction for it.
 #[inline(always)]
-pub fn compress(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> Option<usize> {
+pub(crate) fn compress(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("ssse3") && is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor has both.

@@ -148,25 +148,30 @@ proptest! {
 proptest! {
     #![proptest_config(cases(30))]
 
+    /// Whether the text is decoded in slices, ahead of its reader, or as a whole, beside another one.
     #[test]
     fn reads_ahead_what_it_reads_anywhere(
         unit in any_text(),
         spell: u64,
+        bytes in prop::sample::select(vec![70_000, 400_000, 2_000_000]),
         runs in prop::collection::vec((0_usize..2_000_000, 30_000_u32..90_000, 1_usize..8), 1..8),
     ) {
         let unit = format!("{unit}\n");
-        let times = 2_000_000 / unit.len();
-        let part = Part::json_string(PartKind::Text, Bytes::from(spelled(&unit, spell).repeat(times))).unwrap();
-        let text = unit.repeat(times);
-        let plain = Part::text(PartKind::Text, Bytes::from(text.clone())).unwrap();
-        let mut reader = PayloadReader::new(Arc::new(Payload::new(vec![part, plain])));
-        for (start, length, reads) in runs {
-            let mut offset = text.floor_char_boundary(start) as u64;
+        let escaped = |unit: &str| Bytes::from(spelled(unit, spell).repeat(bytes / unit.len()));
+        let texts = [unit.repeat(bytes / unit.len()), unit.to_uppercase().repeat(bytes / unit.to_uppercase().len())];
+        let parts = [escaped(&unit), escaped(&unit.to_uppercase())].map(|text| Part::json_string(PartKind::Text, text).unwrap());
+        let plain = texts.clone().map(|text| Part::text(PartKind::Text, Bytes::from(text)).unwrap());
+        let mut reader = PayloadReader::new(Arc::new(Payload::new([parts, plain].concat())));
+        for (index, (start, length, reads)) in (0..).zip(runs) {
+            let part = index % 2;
+            let mut offset = texts[part as usize].floor_char_boundary(start) as u64;
             for _ in 0..reads {
-                let slice = reader.read_text(0, offset, length).unwrap();
-                prop_assert!(slice == reader.read_text(1, offset, length).unwrap());
+                let slice = reader.read_text(part, offset, length).unwrap();
+                prop_assert!(slice == reader.read_text(part + 2, offset, length).unwrap());
                 offset += slice.len() as u64;
             }
+            let inside = offset.saturating_sub(1);
+            prop_assert!(reader.read_text(part, inside, 9) == reader.read_text(part + 2, inside, 9));
         }
     }
 }

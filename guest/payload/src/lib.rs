@@ -2,8 +2,9 @@
 
 mod size;
 
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -21,6 +22,10 @@ const CHECKPOINT_BYTES: usize = 1 << 20;
 
 /// Smallest escaped text, in bytes, that two threads check in parallel.
 const PARALLEL_BYTES_MIN: usize = 1 << 20;
+
+/// Escaped bytes of a text that is decoded as a whole when it is first read: a policy reads a text that it writes to files
+/// about three times.
+const WHOLE_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
 /// Fewest remaining bytes of an escaped text for which a thread that decodes ahead of the reader pays off.
 const AHEAD_BYTES_MIN: u64 = 512 << 10;
@@ -288,12 +293,29 @@ fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     parts: Vec<Part>,
+    /// The last text that was decoded as a whole, and the index of its part. One alone, so that a result of many texts takes
+    /// no more memory.
+    whole: Arc<Mutex<Option<(u32, Arc<str>)>>>,
 }
 
 impl Payload {
     /// A tool result of these parts.
-    pub const fn new(parts: Vec<Part>) -> Self {
-        Self { parts }
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self { parts, whole: Arc::default() }
+    }
+
+    /// The decoded text of a part that is `escaped`.
+    fn whole(&self, part: u32, escaped: &[u8]) -> Result<Arc<str>, ReadError> {
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*whole {
+            Some((index, text)) if *index == part => Ok(Arc::clone(text)),
+            _ => {
+                let (text, _) = decode_slice(escaped, Position::default(), escaped.len(), &mut Vec::new())?;
+                let text = Arc::<str>::from(text);
+                *whole = Some((part, Arc::clone(&text)));
+                Ok(text)
+            }
+        }
     }
 
     /// The parts in the order of the result.
@@ -376,6 +398,9 @@ impl PayloadReader {
                 if offset >= *size {
                     return Ok(String::new());
                 }
+                if WHOLE_BYTES.contains(&escaped.len()) {
+                    return slice(&payload.whole(part, escaped)?, offset, length);
+                }
                 let sequential = offset > 0 && part == self.part && offset == self.position.decoded;
                 self.ahead = self.ahead.take().filter(|ahead| sequential && ahead.length == length);
                 let (text, end) = match self.ahead.as_ref().and_then(|ahead| ahead.slices.recv().ok()) {
@@ -436,6 +461,17 @@ impl PayloadReader {
         let here = self.part == part && (checkpoint.decoded..=offset).contains(&self.position.decoded);
         if here { self.position } else { checkpoint }
     }
+}
+
+/// A slice of a text, as [`PayloadReader::read_text`] has it.
+fn slice(text: &str, offset: u64, length: usize) -> Result<String, ReadError> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let Some(rest) = text.get(start..) else {
+        return Err(ReadError::InsideCharacter(text.floor_char_boundary(start) as u64));
+    };
+    let first = rest.chars().next().map_or(0, char::len_utf8);
+    let end = rest.floor_char_boundary(length).max(first);
+    Ok(rest.get(..end).unwrap_or(rest).to_owned())
 }
 
 /// A slice of text that needs no decoding.
