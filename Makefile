@@ -77,7 +77,7 @@ conformance: ready ## Run the official conformance suite, directly, through the 
 limits: ready ## What every known client gets of every kind of result: the table, no cell beyond its limit, and what the packages of clients say
 	@sh tests/tools/set-up.sh $(TARGET)/test-data clients
 	@sh tests/tools/clients/limits.sh $(TARGET)
-	@$(CARGO) test --locked --release $(TESTED) --test gateway limits:: -- --nocapture
+	@LRO_COUNT_TOKENS=1 $(CARGO) test --locked --release $(TESTED) --test gateway limits:: -- --nocapture
 
 .PHONY: agents
 agents: ready ## Run the hooks in the real agents, with a model of a few lines on this machine; downloads 400 MB
@@ -210,11 +210,9 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
 	@$(TARGET)/test-data/venv-lint/bin/typos
 	@python3 tests/tools/site.py $(TARGET)/test-data/venv-lint/bin/mdbook $(TARGET)
-	@$(CARGO) clippy --locked --release --all-targets $(HOST) -p lro-tests -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(TESTED) -p lro-conformance -p lro-counts -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(TESTED) -p lro-conformance -p lro-counts -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-counts -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
 	@for target in $(FOREIGN); do \
 		rustup target list --installed | grep -qx $$target || rustup target add $$target; \

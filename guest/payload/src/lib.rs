@@ -293,9 +293,15 @@ fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     parts: Vec<Part>,
-    /// The last text that was decoded as a whole, and the index of its part. One alone, so that a result of many texts takes
-    /// no more memory.
-    whole: Arc<Mutex<Option<(u32, Arc<str>)>>>,
+    /// The last text that was decoded as a whole. One alone, so that a result of many texts takes no more memory.
+    whole: Arc<Mutex<Option<Whole>>>,
+}
+
+/// The decoded text of a part.
+#[derive(Debug)]
+struct Whole {
+    part: u32,
+    text: Arc<str>,
 }
 
 impl Payload {
@@ -308,11 +314,11 @@ impl Payload {
     fn whole(&self, part: u32, escaped: &[u8]) -> Result<Arc<str>, ReadError> {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         match &*whole {
-            Some((index, text)) if *index == part => Ok(Arc::clone(text)),
+            Some(whole) if whole.part == part => Ok(Arc::clone(&whole.text)),
             _ => {
                 let (text, _) = decode_slice(escaped, Position::default(), escaped.len(), &mut Vec::new())?;
                 let text = Arc::<str>::from(text);
-                *whole = Some((part, Arc::clone(&text)));
+                *whole = Some(Whole { part, text: Arc::clone(&text) });
                 Ok(text)
             }
         }
