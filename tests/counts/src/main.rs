@@ -12,9 +12,10 @@ mod synthetic;
 type Path = (&'static str, u32, fn() -> Box<dyn FnMut()>);
 
 /// As many rounds as take several million instructions.
-const PATHS: [Path; 8] = [
+const PATHS: [Path; 9] = [
     ("scan", 4, paths::scan),
     ("take-apart", 4, paths::take_apart),
+    ("unescape", 4, paths::unescape),
     ("sections", 4, paths::sections),
     ("profile", 2, paths::profile),
     ("indented", 2, paths::indented),

@@ -38,6 +38,17 @@ pub(crate) fn take_apart() -> Box<dyn FnMut()> {
     })
 }
 
+/// Unescapes a text that is serialized JSON.
+pub(crate) fn unescape() -> Box<dyn FnMut()> {
+    let document = synthetic::payload(RECORDS);
+    let text = serde_json::to_string(&document).expect("a string");
+    let mut output = vec![0; text.len()];
+    Box::new(move || {
+        let inside = &text.as_bytes()[1..text.len() - 1];
+        assert_eq!(lro_json::decode_string(inside, &mut output), (inside.len(), document.len()));
+    })
+}
+
 /// Writes the records of a section as lines.
 pub(crate) fn sections() -> Box<dyn FnMut()> {
     split(synthetic::payload(RECORDS), false)
