@@ -322,6 +322,10 @@ const INDICES: [u64; 256] = {
 
 /// Writes the bytes of a block that `keep` marks one after another, and any bytes after them. Returns their number, or `None`
 /// when the processor has no instruction for it.
+#[cfg_attr(
+    not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))),
+    expect(unused_variables, reason = "other processors go on without")
+)]
 #[inline(always)]
 pub(crate) fn compress(block: &[u8; 4 * LANE], keep: u64, output: &mut [u8; 4 * LANE]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]

@@ -570,7 +570,7 @@ impl Message {
         let (first, rest) = path.split_first()?;
         let value = self.outer.get(&self.bytes, first)?.clone();
         let child = |value, key: &&str| span::child(&self.bytes, &value, key);
-        match (rest.split_first(), self.walked(first)) {
+        match (rest.split_first(), self.walked(&value)) {
             // Its members are known, and another walk over a large one would take as long as the first.
             (Some((second, rest)), Some(result)) => {
                 rest.iter().try_fold(result.get(&self.bytes, second)?.clone(), child)
@@ -579,9 +579,9 @@ impl Message {
         }
     }
 
-    /// The members of the result, if `key` is its name and all of them were found.
-    fn walked(&self, key: &str) -> Option<&Object> {
-        let result = self.outer.result.as_deref().filter(|_| key == "result")?;
+    /// The members of this value, if it is the result and all of them were found.
+    fn walked(&self, value: &Span) -> Option<&Object> {
+        let result = self.outer.result.as_deref().filter(|result| result.end == value.end)?;
         (result.members.len() <= MEMBERS_MAX).then_some(result)
     }
 
