@@ -210,6 +210,7 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
 	@$(TARGET)/test-data/venv-lint/bin/typos
 	@python3 tests/tools/site.py $(TARGET)/test-data/venv-lint/bin/mdbook $(TARGET)
+	@# Without what fails at marked places, and with it.
 	@$(CARGO) clippy --locked --release --all-targets $(TESTED) -p lro-conformance -p lro-counts -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(TESTED) -p lro-conformance -p lro-counts -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use crate::escape::unescaped_lossy;
-use crate::masks::{BLOCK, Masks, Strings, escaped, find_either};
+use crate::masks::{BLOCK, Masks, Strings, closing, escaped, find_either};
 
 /// A text that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,29 +110,12 @@ pub fn value(text: &[u8]) -> Result<&[u8], Damaged> {
 ///
 /// [`Damaged`] when the container does not end.
 pub fn container_end(text: &[u8], at: usize) -> Result<usize, Damaged> {
-    let (mut start, mut depth, mut strings) = (at, 0, Strings::default());
+    let (mut start, mut inside, mut strings) = (at + 1, 0, Strings::default());
     while let Some(rest) = text.get(start..).filter(|rest| !rest.is_empty()) {
         let masks = Masks::of(rest);
-        let inside = strings.next(&masks, BLOCK - 1).inside;
-        let (open, close) = (masks.open & !inside, masks.close & !inside);
-        let closing = close.count_ones() as usize;
-        if closing < depth {
-            // It cannot end in this block.
-            depth = depth + open.count_ones() as usize - closing;
-            start += BLOCK;
-            continue;
-        }
-        let mut brackets = open | close;
-        while brackets != 0 {
-            let bracket = brackets & brackets.wrapping_neg();
-            brackets ^= bracket;
-            if open & bracket != 0 {
-                depth += 1;
-            } else if depth > 1 {
-                depth -= 1;
-            } else {
-                return Ok(start + bracket.trailing_zeros() as usize + 1);
-            }
+        let outside = !strings.next(&masks, BLOCK - 1).inside;
+        if let Some(bit) = closing(masks.open & outside, masks.close & outside, &mut inside) {
+            return Ok(start + bit + 1);
         }
         start += BLOCK;
     }

@@ -156,10 +156,12 @@ proptest! {
         bytes in prop::sample::select(vec![70_000, 400_000, 2_000_000]),
         runs in prop::collection::vec((0_usize..2_000_000, 30_000_u32..90_000, 1_usize..8), 1..8),
     ) {
-        let unit = format!("{unit}\n");
-        let escaped = |unit: &str| Bytes::from(spelled(unit, spell).repeat(bytes / unit.len()));
-        let texts = [unit.repeat(bytes / unit.len()), unit.to_uppercase().repeat(bytes / unit.to_uppercase().len())];
-        let parts = [escaped(&unit), escaped(&unit.to_uppercase())].map(|text| Part::json_string(PartKind::Text, text).unwrap());
+        let units = [format!("{unit}\n"), format!("{unit}\n").to_uppercase()];
+        let texts = units.clone().map(|unit| unit.repeat(bytes / unit.len()));
+        let parts = units.map(|unit| {
+            let escaped = spelled(&unit, spell).repeat(bytes / unit.len());
+            Part::json_string(PartKind::Text, Bytes::from(escaped)).unwrap()
+        });
         let plain = texts.clone().map(|text| Part::text(PartKind::Text, Bytes::from(text)).unwrap());
         let mut reader = PayloadReader::new(Arc::new(Payload::new([parts, plain].concat())));
         for (index, (start, length, reads)) in (0..).zip(runs) {

@@ -2,7 +2,7 @@
 
 mod size;
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -301,7 +301,7 @@ pub struct Payload {
 #[derive(Debug)]
 struct Whole {
     part: u32,
-    text: Arc<str>,
+    text: Arc<String>,
 }
 
 impl Payload {
@@ -311,13 +311,13 @@ impl Payload {
     }
 
     /// The decoded text of a part that is `escaped`.
-    fn whole(&self, part: u32, escaped: &[u8]) -> Result<Arc<str>, ReadError> {
+    fn whole(&self, part: u32, escaped: &[u8]) -> Result<Arc<String>, ReadError> {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         match &*whole {
             Some(whole) if whole.part == part => Ok(Arc::clone(&whole.text)),
             _ => {
                 let (text, _) = decode_slice(escaped, Position::default(), escaped.len(), &mut Vec::new())?;
-                let text = Arc::<str>::from(text);
+                let text = Arc::new(text);
                 *whole = Some(Whole { part, text: Arc::clone(&text) });
                 Ok(text)
             }
@@ -405,7 +405,9 @@ impl PayloadReader {
                     return Ok(String::new());
                 }
                 if WHOLE_BYTES.contains(&escaped.len()) {
-                    return slice(&payload.whole(part, escaped)?, offset, length);
+                    let text = payload.whole(part, escaped)?;
+                    let slice = slice(text.as_bytes(), offset, length)?;
+                    return text.get(slice).map(str::to_owned).ok_or(ReadError::Undecodable(offset));
                 }
                 let sequential = offset > 0 && part == self.part && offset == self.position.decoded;
                 self.ahead = self.ahead.take().filter(|ahead| sequential && ahead.length == length);
@@ -469,21 +471,15 @@ impl PayloadReader {
     }
 }
 
-/// A slice of a text, as [`PayloadReader::read_text`] has it.
-fn slice(text: &str, offset: u64, length: usize) -> Result<String, ReadError> {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    let Some(rest) = text.get(start..) else {
-        return Err(ReadError::InsideCharacter(text.floor_char_boundary(start) as u64));
-    };
-    let first = rest.chars().next().map_or(0, char::len_utf8);
-    let end = rest.floor_char_boundary(length).max(first);
-    Ok(rest.get(..end).unwrap_or(rest).to_owned())
-}
-
 /// A slice of text that needs no decoding.
 fn read_plain(text: &Bytes, offset: u64, length: usize) -> Result<String, ReadError> {
+    to_text(text.get(slice(text, offset, length)?).ok_or(ReadError::Undecodable(offset))?, offset)
+}
+
+/// Where the slice of a text is that [`PayloadReader::read_text`] returns.
+fn slice(text: &[u8], offset: u64, length: usize) -> Result<Range<usize>, ReadError> {
     let Some(start) = usize::try_from(offset).ok().filter(|start| *start < text.len()) else {
-        return Ok(String::new());
+        return Ok(text.len()..text.len());
     };
     if is_continuation(text, start) {
         let character = (0..start).rev().find(|index| !is_continuation(text, *index)).unwrap_or_default();
@@ -496,7 +492,7 @@ fn read_plain(text: &Bytes, offset: u64, length: usize) -> Result<String, ReadEr
     if end == start {
         end = (start + 1..text.len()).find(|index| !is_continuation(text, *index)).unwrap_or(text.len());
     }
-    to_text(text.get(start..end).ok_or(ReadError::Undecodable(offset))?, offset)
+    Ok(start..end)
 }
 
 fn is_continuation(text: &[u8], index: usize) -> bool {
