@@ -125,7 +125,7 @@ fn is_complete(text: &[u8], at: usize) -> bool {
         Some(b't') => word(text, at, *b"true"),
         Some(b'n') => word(text, at, *b"null"),
         Some(b'f') => word(text, at + 1, *b"alse"),
-        Some(_) => number(text, at),
+        Some(_) => number_end(text, at),
         None => None,
     };
     end.and_then(|end| text.get(end)).is_some_and(|&byte| !is_scalar_byte(byte))
@@ -136,9 +136,10 @@ fn word(text: &[u8], at: usize, word: [u8; 4]) -> Option<usize> {
     (text.get(at..at + 4)? == word).then_some(at + 4)
 }
 
-/// The end of the longest valid number from `at` on.
+/// The end of the longest valid number from `at` on; `None` when there is none, or the text ends with it.
 #[inline(always)]
-fn number(text: &[u8], at: usize) -> Option<usize> {
+#[must_use]
+pub fn number_end(text: &[u8], at: usize) -> Option<usize> {
     let first = at + usize::from(*text.get(at)? == b'-');
     let mut end = skip_digits(text, first);
     if end == first || (end > first + 1 && *text.get(first)? == b'0') {

@@ -155,7 +155,8 @@ impl Scanner {
         SyntaxError { kind, offset: self.offset + index as u64 }
     }
 
-    /// Reads the block that begins at `start`, a multiple of 64 below the length of the slice.
+    /// Reads the block that begins at `start`: at the beginning of the slice, behind the last block, or where
+    /// [`resume`](Self::resume) says.
     ///
     /// # Errors
     ///
@@ -164,6 +165,21 @@ impl Scanner {
     pub fn block(&mut self, text: &[u8], start: usize) -> Result<Block, SyntaxError> {
         let masks = Masks::of(&text[start..]);
         self.classified(text, start, &masks)
+    }
+
+    /// Goes back to the comma at `bit` of the block that was read last, behind which an element of an array follows. The next
+    /// block begins behind that comma, or behind the comma of any later element of that array, where the elements between were
+    /// validated otherwise and have `white` bytes of white space.
+    ///
+    /// `depth` is the number of containers that are open there. None of them may have been closed in the block.
+    pub fn resume(&mut self, block: &Block, bit: u32, depth: usize, white: usize) {
+        let beyond = u64::MAX >> (BLOCK - block.length) & u64::MAX.unbounded_shl(bit + 1);
+        self.white_bytes -= u64::from((block.white & beyond).count_ones());
+        self.white_bytes += white as u64;
+        self.depth = depth;
+        self.strings = Strings::default();
+        (self.in_key, self.in_scalar, self.key_due, self.value_due) = (0, 0, 0, 1);
+        (self.colon_due, self.after_separator, self.scalar, self.hex_due) = (0, 1, None, 0);
     }
 
     /// Skips the innermost container, or one around it, from the block at `start` on: finds its end, and validates

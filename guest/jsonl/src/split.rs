@@ -1,6 +1,6 @@
 //! The splitter: walks the skeleton of a document and the boundaries of records.
 
-use lro_json::{Block, Scanner, SyntaxErrorKind, pointer};
+use lro_json::{Block, Scanner, SyntaxErrorKind, masks, pointer};
 
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form};
 use crate::profile::Profile;
@@ -9,6 +9,12 @@ use crate::{Document, Error, FileReport, Options, Output, Stream};
 
 /// Longest key outside all sections, in bytes of raw JSON with its quotes: 64 KiB. Keys inside records have no limit.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
+
+/// Length of most pieces of a record between white space.
+const PIECE_BYTES: usize = 32;
+
+/// After records that were not read by steps, at most two to the power of this many others are not tried.
+const VAIN_MAX: u32 = 8;
 
 /// Splits one document, given in slices. Must not be used after an error.
 ///
@@ -47,6 +53,9 @@ pub struct Splitter<O: Output> {
     pub(crate) profiling: bool,
     /// First bit of the block that the profile has not seen.
     profile_from: u32,
+    /// Records not to try by the steps of the profile, and how often in a row that was in vain.
+    wait: u32,
+    vain: u32,
 }
 
 /// The text of bytes that were copied between two tokens.
@@ -101,6 +110,8 @@ impl<O: Output> Splitter<O> {
             block_start: 0,
             profiling: false,
             profile_from: 0,
+            wait: 0,
+            vain: 0,
         }
     }
 
@@ -117,8 +128,7 @@ impl<O: Output> Splitter<O> {
         let mut start = 0;
         while start < text.len() {
             let block = self.scanner.block(text, start)?;
-            self.read(text, &block)?;
-            start += block.length;
+            start = self.read(text, &block)?;
         }
         if !matches!(self.state, State::Skeleton) {
             self.copy_until(text, text.len())?;
@@ -153,9 +163,10 @@ impl<O: Output> Splitter<O> {
         Ok((self.document, self.output))
     }
 
-    /// Follows the brackets of a block and handles the tokens between them that lie on the level.
+    /// Follows the brackets of a block and handles the tokens between them that lie on the level. Returns where the next block
+    /// begins.
     #[inline(always)]
-    fn read(&mut self, text: &[u8], block: &Block) -> Result<(), Error<O::Error>> {
+    fn read(&mut self, text: &[u8], block: &Block) -> Result<usize, Error<O::Error>> {
         self.white = block.white;
         self.block_start = block.start;
         self.profile_from = 0;
@@ -164,8 +175,10 @@ impl<O: Output> Splitter<O> {
         loop {
             let bracket = brackets & brackets.wrapping_neg();
             let below = bracket.wrapping_sub(1);
-            if self.depth == self.level {
-                self.level_tokens(text, block, below & !done)?;
+            if self.depth == self.level
+                && let Some(comma) = self.level_tokens(text, block, below & !done)?
+            {
+                return self.records_by_steps(text, block, comma);
             }
             if bracket == 0 {
                 break;
@@ -191,12 +204,13 @@ impl<O: Output> Splitter<O> {
         if self.white != 0 && !matches!(self.state, State::Skeleton) {
             self.copy_until(text, block.start + block.length)?;
         }
-        Ok(())
+        Ok(block.start + block.length)
     }
 
-    /// The tokens of a stretch without brackets, on the level.
+    /// The tokens of a stretch without brackets, on the level. Returns the bit of a comma behind which records may be read by
+    /// steps.
     #[inline(always)]
-    fn level_tokens(&mut self, text: &[u8], block: &Block, stretch: u64) -> Result<(), Error<O::Error>> {
+    fn level_tokens(&mut self, text: &[u8], block: &Block, stretch: u64) -> Result<Option<u32>, Error<O::Error>> {
         let tokens = match &self.state {
             State::Value(value) if value.form == Form::Elements => block.comma,
             State::Value(value) if value.form == Form::Members => block.comma | block.colon | block.key,
@@ -208,11 +222,82 @@ impl<O: Output> Splitter<O> {
             tokens &= tokens - 1;
             if matches!(&self.state, State::Value(value) if value.form != Form::Value) {
                 self.record_token(text, block.start + bit as usize)?;
+                if self.tries_steps(block, bit) {
+                    return Ok(Some(bit));
+                }
             } else {
                 self.skeleton_token(text, block, bit)?;
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Whether to read the records behind the comma at `bit` by steps.
+    #[inline(always)]
+    fn tries_steps(&mut self, block: &Block, bit: u32) -> bool {
+        let State::Value(value) = &self.state else { return false };
+        if !self.profiling || value.form != Form::Elements {
+            return false;
+        }
+        if self.wait > 0 {
+            self.wait -= 1;
+            return false;
+        }
+        let beyond = u64::MAX.unbounded_shl(bit + 1);
+        // The scanner goes back only within the array.
+        masks::closing(block.open & beyond, block.close & beyond, &mut 0).is_none()
+    }
+
+    /// Reads records behind a comma as long as the profile has steps for them. Returns where the next block begins.
+    #[inline(never)]
+    fn records_by_steps(&mut self, text: &[u8], block: &Block, comma: u32) -> Result<usize, Error<O::Error>> {
+        let before = (1_u64 << comma) - 1;
+        self.profile.read(text, block, before & u64::MAX.unbounded_shl(self.profile_from));
+        let first = block.start + comma as usize + 1;
+        let (mut next, mut white) = (first, 0);
+        self.white = 0;
+        while let Some(end) = self.profile.read_record(text, next) {
+            white += self.copy_record(text, end - 1)?;
+            (next, self.span) = (end, end);
+        }
+        self.vain = if next > first { 0 } else { (self.vain + 1).min(VAIN_MAX) };
+        self.wait = (1 << self.vain) - 1;
+        self.scanner.resume(block, comma, self.depth, white);
+        Ok(next)
+    }
+
+    /// As [`Splitter::copy_span`], for pieces that are short mostly: a copy of constant length needs no call.
+    #[inline(always)]
+    fn copy_piece(&mut self, text: &[u8], until: usize) -> Result<(), Error<O::Error>> {
+        let length = until - self.span;
+        let piece = text.get(self.span..).and_then(|rest| rest.first_chunk::<PIECE_BYTES>());
+        match (piece, &self.state) {
+            (Some(piece), State::Value(value))
+                if length <= PIECE_BYTES && self.buffer.len() + PIECE_BYTES <= value.limit =>
+            {
+                let end = self.buffer.len() + length;
+                self.buffer.extend_from_slice(piece);
+                self.buffer.truncate(end);
+                self.span = until;
+                Ok(())
+            }
+            _ => self.copy_span(text, until),
+        }
+    }
+
+    /// Copies the record that the profile has just read, up to the comma behind it. Returns its white space in bytes.
+    #[inline(always)]
+    fn copy_record(&mut self, text: &[u8], comma: usize) -> Result<usize, Error<O::Error>> {
+        let mut white = 0;
+        for index in 0.. {
+            let Some(run) = self.profile.white().get(index).cloned() else { break };
+            self.copy_piece(text, run.start)?;
+            self.span = run.end;
+            white += run.len();
+        }
+        self.copy_span(text, comma)?;
+        self.end_line()?;
+        Ok(white)
     }
 
     /// Handles a token between the records of a value, or between key and value of a record.
@@ -331,6 +416,7 @@ impl<O: Output> Splitter<O> {
         self.level += usize::from(inside);
         if self.profiling {
             self.profile.begin(form);
+            (self.wait, self.vain) = (0, 0);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) struct Value {
     pub(crate) records: u64,
     role: Role,
     /// Bytes that the buffer may hold: the inline limit of a value that may stay inline, one block of a file.
-    limit: usize,
+    pub(crate) limit: usize,
     /// Bytes already written to the output.
     written: u64,
     destination: Destination,
@@ -282,6 +282,7 @@ impl<O: Output> Splitter<O> {
             self.flush()?;
         }
         let State::Value(value) = &self.state else { unreachable!("a file ended outside a value") };
+        self.profile.settle();
         let profile = self.profiling.then(|| std::mem::take(&mut self.profile));
         let report = FileReport { records: value.records, bytes: value.written, profile };
         self.output.end(Stream::Current, report).map_err(Error::Output)?;

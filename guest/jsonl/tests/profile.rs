@@ -143,7 +143,12 @@ fn records() -> impl Strategy<Value = Vec<Json>> {
         let keys = ["\"id\"", "\"a rather long key\"", "\"x\""].map(String::from);
         Json::Object(keys.into_iter().zip(values).collect())
     });
-    prop_oneof![proptest::collection::vec(json(), 0..6), proptest::collection::vec(record, 0..90)]
+    let elements = |array| match array {
+        Json::Array(elements) => elements,
+        other => vec![other],
+    };
+    let of_a_shape = support::records().prop_map(elements);
+    prop_oneof![proptest::collection::vec(json(), 0..6), proptest::collection::vec(record, 0..90), of_a_shape]
 }
 
 proptest! {

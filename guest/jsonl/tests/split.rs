@@ -6,7 +6,7 @@ mod support;
 
 use lro_jsonl::{LARGE_MAX, Options, Section, Shape};
 use proptest::prelude::*;
-use support::{Json, Pieces, Written, dice, json, slices, split, token, white};
+use support::{Json, Pieces, Written, dice, json, records, slices, split, token, white};
 
 const POINTERS: &[&str] =
     &["", "/a", "/b", "/c", "/a/b", "/a/id", "/0", "/0/a", "/1/b", "/a~1b~0c", "/", "/é", "/\"q\"/a"];
@@ -107,7 +107,7 @@ proptest! {
 
     /// The outputs together are the document, byte for byte without white space.
     #[test]
-    fn nothing_is_lost(json in json(), dice in dice(), cuts in dice(), options in options()) {
+    fn nothing_is_lost(json in prop_oneof![3 => json(), 1 => records()], dice in dice(), cuts in dice(), options in options()) {
         let text = json.render(&mut white(&dice));
         let (document, output) = split(&slices(&text, &cuts), &options).expect("valid");
         prop_assert_eq!(document.bytes, json.compact().len() as u64);
@@ -132,7 +132,7 @@ proptest! {
 
     /// One line per element or member, in order, equal to the text of that element alone.
     #[test]
-    fn records_are_lines(json in json(), dice in dice(), cuts in dice(), members in any::<bool>(), profile in any::<bool>()) {
+    fn records_are_lines(json in prop_oneof![3 => json(), 1 => records()], dice in dice(), cuts in dice(), members in any::<bool>(), profile in any::<bool>()) {
         let shape = if members { Shape::Members } else { Shape::Elements };
         let sections = vec![Section { pointer: "/rows".into(), shape }];
         let options = Options { sections, profile, inline_bytes: 9, inline_total: 9, ..Options::default() };

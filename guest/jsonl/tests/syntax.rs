@@ -6,7 +6,7 @@ use lro_json::{DEPTH_MAX, SyntaxError, SyntaxErrorKind, Validator};
 use lro_jsonl::{Options, Section, Shape};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
-use support::{dice, json, slices, split, white};
+use support::{Json, dice, json, records, slices, split, white};
 
 fn options() -> Options {
     let sections = vec![Section { pointer: "/a".into(), shape: Shape::Elements }];
@@ -52,6 +52,31 @@ fn agrees(text: &str, cuts: &[u8]) -> Result<(), TestCaseError> {
 
 const BYTES: &[u8] = b"{}[]\",:\\ \n\t\r\0\x1f\x7fabefnrtulsxE0123456789+-./";
 
+/// Where to insert, remove, cut or replace which byte.
+fn mutations() -> impl Strategy<Value = Vec<(proptest::sample::Index, u8, u8)>> {
+    let byte = proptest::sample::select(BYTES);
+    proptest::collection::vec((any::<proptest::sample::Index>(), 0..4_u8, byte), 1..3)
+}
+
+fn mutated(json: &Json, dice: &[u8], mutations: Vec<(proptest::sample::Index, u8, u8)>) -> String {
+    let mut bytes = json.render(&mut white(dice)).into_bytes();
+    for (index, kind, byte) in mutations {
+        if bytes.is_empty() {
+            break;
+        }
+        let index = index.index(bytes.len());
+        match kind {
+            0 => bytes.insert(index, byte),
+            1 => {
+                bytes.remove(index);
+            }
+            2 => bytes.truncate(index),
+            _ => bytes[index] = byte,
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -60,22 +85,15 @@ proptest! {
         json in json(),
         dice in dice(),
         cuts in dice(),
-        mutations in proptest::collection::vec((any::<proptest::sample::Index>(), 0..4, proptest::sample::select(BYTES)), 1..3),
+        mutations in mutations(),
     ) {
-        let mut bytes = json.render(&mut white(&dice)).into_bytes();
-        for (index, kind, byte) in mutations {
-            if bytes.is_empty() {
-                break;
-            }
-            let index = index.index(bytes.len());
-            match kind {
-                0 => bytes.insert(index, byte),
-                1 => { bytes.remove(index); }
-                2 => bytes.truncate(index),
-                _ => bytes[index] = byte,
-            }
-        }
-        agrees(&String::from_utf8_lossy(&bytes), &cuts)?;
+        agrees(&mutated(&json, &dice, mutations), &cuts)?;
+    }
+
+    #[test]
+    fn mutated_records(records in records(), dice in dice(), cuts in dice(), mutations in mutations()) {
+        let document = Json::Object(vec![("\"a\"".into(), records)]);
+        agrees(&mutated(&document, &dice, mutations), &cuts)?;
     }
 
     #[test]

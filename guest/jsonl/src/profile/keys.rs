@@ -37,7 +37,9 @@ impl Profile {
 
     /// Finds or adds a key at `start..end`, without its first quote and with the shortest escapes.
     fn plain_key(&mut self, text: &[u8], start: usize, end: usize) {
-        let Some(property) = self.find(text, start).or_else(|| self.add_property(text, start, end)) else {
+        let Some(property) = find(&self.nodes, self.reader.container.node, self.reader.container.expected, text, start)
+            .or_else(|| self.add_property(text, start, end))
+        else {
             return self.leave();
         };
         let container = &mut self.reader.container;
@@ -55,17 +57,6 @@ impl Profile {
         }
     }
 
-    /// Searches the properties from the expected one on, so that properties missing in a record are skipped quickly.
-    fn find(&self, text: &[u8], start: usize) -> Option<u32> {
-        let node = self.nodes.get(self.reader.container.node as usize)?;
-        let expected = self.nodes.get(self.reader.container.expected as usize);
-        let order = expected.map_or(0, |node| node.order as usize);
-        let (before, after) = node.properties.split_at_checked(order)?;
-        let has_key =
-            |property: &&u32| self.nodes.get(**property as usize).is_some_and(|node| node.has_key(text, start));
-        after.iter().chain(before).find(has_key).copied()
-    }
-
     /// Adds a property; `None` when a limit is reached, which makes the properties of this object unlisted.
     fn add_property(&mut self, text: &[u8], start: usize, end: usize) -> Option<u32> {
         let property = self.nodes.len();
@@ -79,6 +70,16 @@ impl Profile {
         self.nodes.push(Node::new(&text[start..end], order, in_array));
         Some(property as u32)
     }
+}
+
+/// Searches the properties from the expected one on, so that properties missing in a record are skipped quickly.
+pub(super) fn find(nodes: &[Node], object: u32, expected: u32, text: &[u8], start: usize) -> Option<u32> {
+    let node = nodes.get(object as usize)?;
+    let expected = nodes.get(expected as usize);
+    let order = expected.map_or(0, |node| node.order as usize);
+    let (before, after) = node.properties.split_at_checked(order)?;
+    let has_key = |property: &&u32| nodes.get(**property as usize).is_some_and(|node| node.has_key(text, start));
+    after.iter().chain(before).find(has_key).copied()
 }
 
 /// The key with the shortest escapes, so that every spelling of a key is the same property.

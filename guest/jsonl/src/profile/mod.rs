@@ -5,15 +5,18 @@ mod cut;
 mod decimal;
 mod field;
 mod keys;
+mod learn;
 mod node;
 mod number;
 mod reader;
 mod rows;
 mod schema;
+mod steps;
 
 pub use field::{Distinct, Field, Key, Types};
 use node::Node;
 use reader::Reader;
+use steps::Steps;
 
 /// Most nested containers, counted from the record, whose content is profiled: 8. Deeper ones are only counted.
 pub const DEPTH_MAX: usize = 8;
@@ -39,13 +42,17 @@ pub const NUMBER_BYTES_MAX: usize = 64;
 
 /// Schema and statistics of all lines of one file. Every record is read: the counts are exact.
 ///
-/// Costs about 180 ns for a record of 200 bytes with 11 fields, and memory: half a KiB per field, up to 8 KiB for a
-/// field whose distinct values are counted; 8 MiB in all at the limits above.
+/// Costs about 120 ns for a record of 200 bytes with 11 fields, and memory: half a KiB per field, up to 8 KiB for a
+/// field whose distinct values are counted; 9 MiB in all at the limits above.
+///
+/// Records of an array that have the properties of earlier ones, in the order of their first appearance, are read by the texts
+/// between their values, which is faster: see the module `steps`.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// The record first, then the others in order of appearance.
     nodes: Vec<Node>,
     reader: Reader,
+    steps: Steps,
 }
 
 impl Profile {

@@ -22,6 +22,8 @@ pub(super) struct Node {
     pub(super) first: u32,
     /// The items of arrays at this node.
     pub(super) items: u32,
+    /// A step behind its values.
+    pub(super) step: u32,
     /// Its index among the properties of its object.
     pub(super) order: u32,
     pub(super) types: Types,
@@ -55,6 +57,7 @@ impl Node {
             next: NONE,
             first: NONE,
             items: NONE,
+            step: NONE,
             order,
             types: Types::default(),
             present: 0,
@@ -85,12 +88,27 @@ impl Node {
         text.get(start..start + self.key.len()) == Some(&self.key)
     }
 
+    /// Length of the key with its last quote.
+    #[inline(always)]
+    pub(super) fn key_length(&self) -> usize {
+        self.key.len()
+    }
+
     /// Records that an object has the property.
     #[inline(always)]
     pub(super) fn occur(&mut self, object: u64) {
         if self.last_object != object {
             self.last_object = object;
             self.present += 1;
+        }
+    }
+
+    /// Adds the string at `start..end`, quotes included.
+    #[inline(always)]
+    pub(super) fn add_string(&mut self, text: &[u8], start: usize, end: usize) {
+        self.types.strings += 1;
+        if self.counter.counts() {
+            self.counter.add(text, start, end);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Least and greatest number, compared as decimal text: exact for any size, without parsing.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use lro_json::big_endian;
 use lro_json::masks::{digits, skip_digits};
@@ -68,7 +69,7 @@ struct Number {
 /// A number without exponent that fits in a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short<'a> {
-    rank: i128,
+    pub(super) rank: i128,
     /// The number and the bytes after it.
     bytes: &'a [u8; RANK_BYTES + 1],
     pub(super) length: usize,
@@ -99,6 +100,22 @@ impl<'a> Short<'a> {
         let magnitude = big_endian(chunk) >> 8 & RANK_MASKS.get(length)? | u128::from(point) << 120;
         let rank = if negative { -(magnitude as i128) } else { magnitude as i128 };
         Some(Self { rank, bytes, length: length + usize::from(negative), integer })
+    }
+
+    /// The number at a range, which was [read](Self::read) before.
+    #[inline(always)]
+    pub(super) fn known(text: &'a [u8], range: Range<usize>, rank: i128, integer: bool) -> Option<Self> {
+        let bytes = text.get(range.start..)?.first_chunk()?;
+        Some(Self { rank, bytes, length: range.len(), integer })
+    }
+
+    /// Whether the bytes are a number in JSON. What follows them may still be wrong.
+    #[inline(always)]
+    pub(super) fn is_valid(&self) -> bool {
+        let magnitude = self.rank.unsigned_abs();
+        let (point, first) = ((magnitude >> 120) as usize, (magnitude >> 112) as u8);
+        let length = self.length - usize::from(self.rank < 0);
+        (point == 1 || (point > 1 && first != b'0')) && (self.integer || length > point + 1)
     }
 }
 

@@ -4,6 +4,7 @@ use lro_json::Block;
 
 use super::cut::Cut;
 use super::node::{NONE, Node};
+use super::steps::Steps;
 use super::{DEPTH_MAX, NODES_MAX, Profile};
 use crate::lines::Form;
 
@@ -50,6 +51,7 @@ impl Profile {
         self.nodes.clear();
         self.nodes.push(Node::new(b"", 0, false));
         self.reader = Reader::default();
+        self.steps = Steps::default();
         if form == Form::Members {
             self.reader.container.property = MEMBER_VALUE;
             self.nodes.extend([Node::new(b"key\"", 0, false), Node::new(b"value\"", 1, false)]);

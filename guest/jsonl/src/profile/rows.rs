@@ -27,12 +27,7 @@ impl Profile {
     pub fn add_value(&mut self, column: usize, key: &[u8], text: &[u8], value: Range<usize>) {
         let Some(node) = self.column(column, key) else { return };
         match text.get(value.start) {
-            Some(b'"') => {
-                node.types.strings += 1;
-                if node.counter.counts() {
-                    node.counter.add(text, value.start, value.end);
-                }
-            }
+            Some(b'"') => node.add_string(text, value.start, value.end),
             Some(&first @ b'a'..=b'z') => node.add_literal(first),
             _ => match Short::read(text, value.start).filter(|short| short.length == value.len()) {
                 Some(short) => node.add_short(short, text, value.start),

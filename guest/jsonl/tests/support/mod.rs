@@ -145,18 +145,51 @@ pub(crate) fn json() -> impl Strategy<Value = Json> {
     })
 }
 
+/// An array of records of one shape: with any scalars, and with some members and elements missing.
+pub(crate) fn records() -> impl Strategy<Value = Json> {
+    let template = proptest::collection::vec((key(), json()), 1..8).prop_map(Json::Object);
+    (template, dice(), 2..40_usize).prop_map(|(template, dice, count)| {
+        let mut dice = dice.into_iter().cycle();
+        Json::Array((0..count).map(|_| varied(&template, &mut || dice.next().unwrap_or_default())).collect())
+    })
+}
+
+fn varied(json: &Json, die: &mut impl FnMut() -> u8) -> Json {
+    match json {
+        Json::Scalar(_) => Json::Scalar(SCALARS[usize::from(die()) % SCALARS.len()].to_owned()),
+        Json::Array(elements) => {
+            let length = if die() < 200 { elements.len() } else { usize::from(die()) % (elements.len() + 1) };
+            Json::Array(elements.iter().take(length).map(|element| varied(element, die)).collect())
+        }
+        Json::Object(members) => {
+            let mut some = Vec::new();
+            for (key, value) in members {
+                if die() < 245 {
+                    some.push((key.clone(), varied(value, die)));
+                }
+            }
+            Json::Object(some)
+        }
+    }
+}
+
 /// Random numbers that place white space and cut slices.
 pub(crate) fn dice() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 1..32)
 }
 
-/// Random white space, possibly none.
+/// White space: none, the same everywhere, or random.
 pub(crate) fn white(dice: &[u8]) -> impl FnMut() -> &'static str + '_ {
     let mut dice = dice.iter().copied().cycle();
-    let none = dice.next().is_some_and(|first| first < 100);
+    let same = match dice.next() {
+        Some(0..80) => Some(""),
+        Some(80..110) => Some(" "),
+        Some(110..140) => Some("\n      "),
+        _ => None,
+    };
     let pretty = "\n                                                                        ";
     move || match dice.next() {
-        _ if none => "",
+        _ if same.is_some() => same.unwrap_or_default(),
         Some(0..120) => "",
         Some(120..160) => " ",
         Some(160..200) => "\n  ",
