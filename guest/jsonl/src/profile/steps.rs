@@ -325,9 +325,10 @@ fn escape_end(text: &[u8], at: usize) -> Option<usize> {
 /// The index behind the literal at `at`.
 #[inline(always)]
 fn literal_end(text: &[u8], at: usize) -> Option<usize> {
-    match text.get(at..)?.first_chunk()? {
+    let word = |at: usize| text.get(at..)?.first_chunk::<4>();
+    match word(at)? {
         b"true" | b"null" => Some(at + 4),
-        b"fals" if *text.get(at + 4)? == b'e' => Some(at + 5),
+        [b'f', ..] if word(at + 1)? == b"alse" => Some(at + 5),
         _ => None,
     }
 }
