@@ -35,7 +35,7 @@ pub use decode::{StringError, check_string, decode_string};
 pub use error::{SyntaxError, SyntaxErrorKind};
 pub use escape::{EscapeError, Piece, pieces, unescape, unescape_lossy, unescaped, unescaped_lossy};
 pub use parts::{Member, elements, members};
-pub use scalar::number_end;
+pub use scalar::scalar_end;
 pub use scan::{Block, DEPTH_MAX, Scanner};
 pub use simd::{LANE, Lane, big_endian};
 pub use validate::{Validator, validate};

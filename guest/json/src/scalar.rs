@@ -121,14 +121,20 @@ fn check_slow(text: &[u8], at: usize) -> Checked {
 /// Whether a valid scalar begins at `at` and ends before the end of the slice; `false` also when that is not known yet.
 #[inline(always)]
 fn is_complete(text: &[u8], at: usize) -> bool {
-    let end = match text.get(at) {
-        Some(b't') => word(text, at, *b"true"),
-        Some(b'n') => word(text, at, *b"null"),
-        Some(b'f') => word(text, at + 1, *b"alse"),
-        Some(_) => number_end(text, at),
-        None => None,
-    };
-    end.and_then(|end| text.get(end)).is_some_and(|&byte| !is_scalar_byte(byte))
+    scalar_end(text, at).and_then(|end| text.get(end)).is_some_and(|&byte| !is_scalar_byte(byte))
+}
+
+/// The end of the longest valid number, or of the literal, from `at` on; `None` when there is none, or the text ends in a
+/// number. What follows it is not looked at.
+#[inline(always)]
+#[must_use]
+pub fn scalar_end(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b't' => word(text, at, *b"true"),
+        b'n' => word(text, at, *b"null"),
+        b'f' => word(text, at + 1, *b"alse"),
+        _ => number(text, at),
+    }
 }
 
 #[inline(always)]
@@ -136,10 +142,9 @@ fn word(text: &[u8], at: usize, word: [u8; 4]) -> Option<usize> {
     (text.get(at..at + 4)? == word).then_some(at + 4)
 }
 
-/// The end of the longest valid number from `at` on; `None` when there is none, or the text ends with it.
+/// The end of the longest valid number from `at` on.
 #[inline(always)]
-#[must_use]
-pub fn number_end(text: &[u8], at: usize) -> Option<usize> {
+fn number(text: &[u8], at: usize) -> Option<usize> {
     let first = at + usize::from(*text.get(at)? == b'-');
     let mut end = skip_digits(text, first);
     if end == first || (end > first + 1 && *text.get(first)? == b'0') {

@@ -178,8 +178,14 @@ impl Scanner {
         self.white_bytes += white as u64;
         self.depth = depth;
         self.strings = Strings::default();
-        (self.in_key, self.in_scalar, self.key_due, self.value_due) = (0, 0, 0, 1);
-        (self.colon_due, self.after_separator, self.scalar, self.hex_due) = (0, 1, None, 0);
+        self.forget_tokens();
+        (self.value_due, self.after_separator) = (1, 1);
+    }
+
+    /// Forgets what is open but containers and strings, and what is due.
+    fn forget_tokens(&mut self) {
+        (self.in_key, self.in_scalar, self.key_due, self.value_due) = (0, 0, 0, 0);
+        (self.colon_due, self.after_separator, self.scalar, self.hex_due) = (0, 0, None, 0);
     }
 
     /// Skips the innermost container, or one around it, from the block at `start` on: finds its end, and validates
@@ -203,8 +209,7 @@ impl Scanner {
             end = masks::closing(masks.open & outside, masks.close & outside, inside);
             *start += if end.is_none() { length } else { 0 };
         }
-        (self.in_key, self.in_scalar, self.key_due, self.value_due) = (0, 0, 0, 0);
-        (self.colon_due, self.after_separator, self.scalar, self.hex_due) = (0, 0, None, 0);
+        self.forget_tokens();
         self.depth = depth + *inside;
         let Some(bit) = end else { return Ok(None) };
         self.strings = Strings::default();

@@ -251,8 +251,7 @@ impl<O: Output> Splitter<O> {
     /// Reads records behind a comma as long as the profile has steps for them. Returns where the next block begins.
     #[inline(never)]
     fn records_by_steps(&mut self, text: &[u8], block: &Block, comma: u32) -> Result<usize, Error<O::Error>> {
-        let before = (1_u64 << comma) - 1;
-        self.profile.read(text, block, before & u64::MAX.unbounded_shl(self.profile_from));
+        self.profile_until(text, block, comma);
         let first = block.start + comma as usize + 1;
         let (mut next, mut white) = (first, 0);
         self.white = 0;
@@ -428,11 +427,17 @@ impl<O: Output> Splitter<O> {
             return Ok(());
         }
         if self.profiling {
-            let before = (1_u64 << bit) - 1;
-            self.profile.read(text, block, before & u64::MAX.unbounded_shl(self.profile_from));
+            self.profile_until(text, block, bit);
         }
         self.copy_until(text, block.start + bit as usize)?;
         self.end_value()
+    }
+
+    /// Lets the profile see the tokens before this bit.
+    #[inline(always)]
+    fn profile_until(&mut self, text: &[u8], block: &Block, bit: u32) {
+        let before = (1_u64 << bit) - 1;
+        self.profile.read(text, block, before & u64::MAX.unbounded_shl(self.profile_from));
     }
 
     /// Ends a line of a file, or of a value that may become one.

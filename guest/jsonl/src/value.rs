@@ -282,8 +282,10 @@ impl<O: Output> Splitter<O> {
             self.flush()?;
         }
         let State::Value(value) = &self.state else { unreachable!("a file ended outside a value") };
-        self.profile.settle();
-        let profile = self.profiling.then(|| std::mem::take(&mut self.profile));
+        let profile = self.profiling.then(|| {
+            self.profile.settle();
+            std::mem::take(&mut self.profile)
+        });
         let report = FileReport { records: value.records, bytes: value.written, profile };
         self.output.end(Stream::Current, report).map_err(Error::Output)?;
         self.state = State::Skeleton;

@@ -2,32 +2,27 @@
 
 use std::ops::Range;
 
+use lro_json::walk::skip_white;
+
 use super::keys::find;
 use super::node::{NONE, Node};
-use super::steps::{Bracket, Count, Scalar, Step};
+use super::reader::ROOT;
+use super::steps::{Bracket, Count, Scalar, Step, VALUES_MAX};
 use super::{DEPTH_MAX, Profile};
-
-/// The node of the record.
-const ROOT: u32 = 0;
 
 /// A record on the way from value to value.
 struct Walk<'a> {
     nodes: &'a [Node],
     text: &'a [u8],
     at: usize,
-    /// What the text since the last value says.
+    /// Behind the last value; what the text since then says, and its white space, counted from there.
+    since: usize,
     counts: Vec<Count>,
-    values: Vec<Value>,
-    /// White space so far.
     white: Vec<Range<usize>>,
-}
-
-/// A string, number or literal, or what follows the record, and what the text before it says.
-struct Value {
-    node: u32,
-    start: usize,
-    end: usize,
-    counts: Vec<Count>,
+    /// Where steps lead from, and the steps.
+    steps: Vec<(u32, Step)>,
+    /// The node of the last value.
+    last: u32,
 }
 
 impl Profile {
@@ -35,17 +30,11 @@ impl Profile {
     /// a limit is reached.
     #[inline(never)]
     pub(super) fn learn(&mut self, text: &[u8], start: usize) -> Option<()> {
-        let (counts, values, white) = Default::default();
-        let mut walk = Walk { nodes: &self.nodes, text, at: start, counts, values, white };
+        let (counts, white, steps) = Default::default();
+        let mut walk = Walk { nodes: &self.nodes, text, at: start, since: start, counts, white, steps, last: NONE };
         walk.record()?;
-        let Walk { values, white, .. } = walk;
-        let (mut from, mut at) = (NONE, start);
-        for value in values {
-            let inside = white.iter().filter(|white| at <= white.start && white.end <= value.start);
-            let inside = inside.map(|white| white.start - at..white.end - at).collect();
-            let step = Step::new(text.get(at..value.start)?, value.node, value.counts, inside)?;
+        for (from, step) in walk.steps {
             self.steps.add(&mut self.nodes, from, step).then_some(())?;
-            (from, at) = (value.node, value.end);
         }
         Some(())
     }
@@ -54,11 +43,10 @@ impl Profile {
 impl Walk<'_> {
     /// Reads the record and the comma behind it.
     fn record(&mut self) -> Option<()> {
-        self.skip_white()?;
+        self.skip_white();
         self.container(ROOT, false, 0)?;
         self.expect(b',')?;
-        self.add(NONE, self.at);
-        Some(())
+        self.add(NONE, self.at)
     }
 
     /// Reads a value at a node, which is the `property` of an object or not, inside so many containers.
@@ -70,8 +58,7 @@ impl Walk<'_> {
         self.nodes.get(node as usize)?;
         self.at = Scalar::read(self.text, start)?.end;
         self.counts.push(Count { node, property, opens: None });
-        self.add(node, start);
-        Some(())
+        self.add(node, start)
     }
 
     fn container(&mut self, node: u32, property: bool, depth: usize) -> Option<()> {
@@ -86,7 +73,7 @@ impl Walk<'_> {
         }
         self.counts.push(Count { node, property, opens: Some(opens) });
         self.at += 1;
-        self.skip_white()?;
+        self.skip_white();
         if self.expect(closing).is_some() {
             return Some(());
         }
@@ -98,12 +85,13 @@ impl Walk<'_> {
             } else {
                 self.value(known.items, false, depth + 1)?;
             }
-            self.skip_white()?;
+            self.skip_white();
             if self.expect(closing).is_some() {
-                return self.skip_white();
+                self.skip_white();
+                return Some(());
             }
             self.expect(b',')?;
-            self.skip_white()?;
+            self.skip_white();
         }
     }
 
@@ -117,29 +105,33 @@ impl Walk<'_> {
             return None;
         }
         self.at += node.key_length();
-        self.skip_white()?;
+        self.skip_white();
         self.expect(b':')?;
-        self.skip_white()?;
+        self.skip_white();
         Some(property)
     }
 
-    /// Adds what was read since `start`.
-    fn add(&mut self, node: u32, start: usize) {
-        let counts = std::mem::take(&mut self.counts);
-        self.values.push(Value { node, start, end: self.at, counts });
+    /// Adds the step to the value at a node that was read since `start`, or to the end of the record.
+    fn add(&mut self, node: u32, start: usize) -> Option<()> {
+        if self.steps.len() == VALUES_MAX {
+            return None;
+        }
+        let (counts, white) = (std::mem::take(&mut self.counts), std::mem::take(&mut self.white));
+        let step = Step::new(self.text.get(self.since..start)?, node, counts, white)?;
+        self.steps.push((self.last, step));
+        (self.last, self.since) = (node, self.at);
+        Some(())
     }
 
     fn expect(&mut self, byte: u8) -> Option<()> {
         (*self.text.get(self.at)? == byte).then(|| self.at += 1)
     }
 
-    /// Skips white space, which does not end the text.
-    fn skip_white(&mut self) -> Option<()> {
-        let run = self.text.get(self.at..)?.iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))?;
-        if run > 0 {
-            self.white.push(self.at..self.at + run);
-            self.at += run;
+    fn skip_white(&mut self) {
+        let end = skip_white(self.text, self.at);
+        if end > self.at {
+            self.white.push(self.at - self.since..end - self.since);
+            self.at = end;
         }
-        Some(())
     }
 }

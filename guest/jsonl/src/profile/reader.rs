@@ -9,7 +9,7 @@ use super::{DEPTH_MAX, NODES_MAX, Profile};
 use crate::lines::Form;
 
 /// The nodes of the record, and for [`Form::Members`] of its key and its value.
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 const MEMBER_KEY: u32 = 1;
 const MEMBER_VALUE: u32 = 2;
 

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use lro_json::{LANE, Lane, number_end};
+use lro_json::{LANE, Lane, scalar_end};
 
 use super::Profile;
 use super::node::{NONE, Node};
@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 1024;
 const WAYS_MAX: usize = 8;
 
 /// Most values of a record that is read by steps.
-const VALUES_MAX: usize = 512;
+pub(super) const VALUES_MAX: usize = 512;
 
 /// The steps that records have taken so far.
 #[derive(Clone, Debug)]
@@ -265,12 +265,12 @@ impl Scalar {
         if first == b'"' {
             (kind, rank, end) = (Kind::String, 0, string_end(text, at + 1)?);
         } else if first > b'9' {
-            (kind, rank, end) = (Kind::Literal, 0, literal_end(text, at)?);
+            (kind, rank, end) = (Kind::Literal, 0, other_end(text, at)?);
         } else if let Some(short) = Short::read(text, at).filter(Short::is_valid) {
             let of_short = if short.integer { Kind::Integer } else { Kind::Decimal };
             (kind, rank, end) = (of_short, short.rank, at + short.length);
         } else {
-            (kind, rank, end) = (Kind::Number, 0, any_number_end(text, at)?);
+            (kind, rank, end) = (Kind::Number, 0, other_end(text, at)?);
         }
         Some(Self { rank, kind, end })
     }
@@ -322,20 +322,10 @@ fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The index behind the literal at `at`.
-#[inline(always)]
-fn literal_end(text: &[u8], at: usize) -> Option<usize> {
-    let word = |at: usize| text.get(at..)?.first_chunk::<4>();
-    match word(at)? {
-        b"true" | b"null" => Some(at + 4),
-        [b'f', ..] if word(at + 1)? == b"alse" => Some(at + 5),
-        _ => None,
-    }
-}
-
+/// The index behind the literal, or the long number, at `at`.
 #[inline(never)]
-fn any_number_end(text: &[u8], at: usize) -> Option<usize> {
-    number_end(text, at)
+fn other_end(text: &[u8], at: usize) -> Option<usize> {
+    scalar_end(text, at)
 }
 
 #[cfg(test)]
