@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use lro_tests::{component, wait_until};
+use serde_json::json;
 use tempfile::TempDir;
 
+use crate::scripted::{Script, Setup};
 use crate::support::{lro, path_text};
 
 /// A user that owns nothing, as whom nobody runs the tests.
@@ -165,4 +167,23 @@ fn many_can_keep_compiled_code_at_the_same_time() {
     place.only_code();
     let entries = fs::read_dir(place.cache()).unwrap().count();
     assert_eq!(entries, 2, "the code and the key");
+}
+
+// A session that offloads nothing does not load what answers questions, and one that does has it ready before the question.
+#[test]
+fn what_answers_questions_is_loaded_once_something_can_be_asked() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("cache")).unwrap();
+    let (large, small) =
+        (json!({"content": [{"type": "text", "text": "line\n".repeat(20_000)}]}), json!({"content": []}));
+    let script = Script::new().call("large", large).call("small", small);
+    let variables = [("XDG_CACHE_HOME", &*path_text(&place.path("cache")))];
+    let mut gateway = script.start_with(&Setup { variables: &variables, ..Setup::default() });
+    for _ in 0..3 {
+        gateway.call("small", json!({}));
+    }
+    // That of the policy.
+    place.only_code();
+    gateway.call("large", json!({}));
+    wait_until("the component for questions is compiled", || place.code().len() == 2);
 }

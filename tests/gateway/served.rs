@@ -65,10 +65,14 @@ impl Served {
         let program = target().join("test-data/wasmtime");
         assert!(program.exists(), "{} is not there: run `make test-data`", program.display());
         let files = TempDir::new().unwrap();
-        let file = files.path().join("component.wasm");
+        let [file, cache] = ["component.wasm", "cache.toml"].map(|name| files.path().join(name));
         fs::write(&file, component).unwrap();
+        // Many tests serve the same component, which takes seconds to compile.
+        let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wasmtime");
+        fs::write(&cache, format!("[cache]\ndirectory = {:?}\n", path_text(&compiled))).unwrap();
         let mut command = vec![path_text(&program)];
         command.extend(words(&["serve", "--addr", "127.0.0.1:0"]));
+        command.extend(words(&["-C", &format!("cache-config={}", path_text(&cache))]));
         command.extend(words(flags));
         for (name, value) in variables {
             command.extend(["--env".to_owned(), format!("{name}={value}")]);

@@ -14,7 +14,6 @@ mod parts;
 mod sql;
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 pub use lro_contract::query::{
@@ -98,16 +97,8 @@ impl Extractor {
         Ok(extractor)
     }
 
-    /// As [`Extractor::new`], without waiting: another thread loads the component, and the first question waits for that.
-    pub fn in_background(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
-        let extractor = Self::unloaded(sandbox, cache, limits);
-        let prepared = Arc::clone(&extractor.prepared);
-        // Without a thread, or after an error, the first question loads it.
-        let _ = thread::Builder::new().name("lro-load".into()).spawn(move || drop(prepared.get()));
-        extractor
-    }
-
-    fn unloaded(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
+    /// As [`Extractor::new`], without loading: the first question does, or [`Extractor::load_in_background`] before it.
+    pub fn unloaded(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Self {
         let prepare = Sandbox::prepare_extraction;
         let prepared = Arc::new(BuiltIn::new(sandbox, EXTRACT_COMPONENT, cache.clone(), prepare));
         Self {
@@ -132,6 +123,12 @@ impl Extractor {
     /// [`LoadError::Compile`] if the component does not compile here.
     pub fn load(&self) -> Result<(), LoadError> {
         self.prepared.get().map(drop)
+    }
+
+    /// As [`Extractor::load`], without waiting: another thread loads the component, and a question waits for that. Only the first
+    /// call has an effect.
+    pub fn load_in_background(&self) {
+        BuiltIn::get_in_background(&self.prepared);
     }
 
     /// Answers a question about a section; `section` may be `None` if there is only one. A search without a section is about

@@ -31,10 +31,12 @@ pub(crate) fn policy(config: &Config, tenant: &str) -> anyhow::Result<Policy> {
     })
 }
 
-/// What answers questions.
+/// What answers questions. It is loaded while the offload is opened.
 pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
     parts::small_sandbox(false)?;
-    Ok(parts::extractor(config)?)
+    let extractor = parts::extractor(config)?;
+    extractor.load_in_background();
+    Ok(extractor)
 }
 
 /// Reads a component and its signature, from a file or a registry.

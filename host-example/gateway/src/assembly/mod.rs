@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{env, fmt, thread};
 
-use lro_host::extract::{Budget, Extractor};
+use lro_host::extract::Budget;
 use lro_host::filter::Filter;
 use lro_host::mcp::Tools;
 use lro_host::policy::{Registry, RegistryError, Watch};
@@ -99,12 +99,10 @@ impl Gateway {
             admin: config.admin_token(|name| env::var_os(name))?,
             metrics: config.metrics_token(|name| env::var_os(name))?,
         };
-        // Loaded beside the policies.
-        let extractor = parts::extractor(config)?;
         let registry = Arc::new(policies::registry(config, helper)?);
         let jwt = Jwt::new(&config.gateway)?;
         let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens, jwt));
-        let mut rules = rules(config, &registry, extractor)?;
+        let mut rules = rules(config, &registry)?;
         rules.tenants = Some(Arc::clone(&tenants));
         // The paths to hide from the server exist now.
         let upstream = match upstream {
@@ -264,12 +262,12 @@ fn upstream(config: &Config, command: &[OsString]) -> Result<Upstream, GatewayEr
     }
 }
 
-fn rules(config: &Config, registry: &Registry, extractor: Extractor) -> Result<Rules, GatewayError> {
+fn rules(config: &Config, registry: &Registry) -> Result<Rules, GatewayError> {
     let (store, error) = Store::open_or_retry(parts::store_config(config));
     if let Some(error) = error {
         tracing::error!(error = &error as &dyn std::error::Error, "results cannot be offloaded yet");
     }
-    let tools = Tools::new(store.clone(), extractor, Budget::from(&config.query));
+    let tools = Tools::new(store.clone(), parts::extractor(config)?, Budget::from(&config.query));
     let tenant = &config.gateway.tenant;
     let slot = registry.slot(tenant).ok_or_else(|| RegistryError::Unknown(tenant.clone()))?;
     let filter = Filter {

@@ -94,12 +94,13 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
     })
 }
 
-/// The component that answers questions, which another thread loads; that for SQL is loaded at the first query.
+/// What answers questions. Its component is loaded at the first one, or before by [`Extractor::load_in_background`]; that for SQL at
+/// the first query.
 ///
 /// # Errors
 /// [`GatewayError::Sandbox`] if the system cannot run compiled code.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
-    let extractor = Extractor::in_background(&sandbox(false)?, compile_cache(), (&config.query).into());
+    let extractor = Extractor::unloaded(&sandbox(false)?, compile_cache(), (&config.query).into());
     Ok(extractor.with_instances(config.query.instances.get()))
 }
 

@@ -412,6 +412,10 @@ impl Session {
         trace::decided(&call.span, observation.verdict, offload);
         trail::decided(&observation, self.owner.session.as_deref(), decision.policy, offload);
         self.rules.metrics.observe(&observation);
+        // Most sessions have no offload, and need not load what answers questions about one.
+        if let (Some(_), Some(tools)) = (offload, &self.rules.tools) {
+            tools.expect_questions();
+        }
     }
 
     /// Whether this result exceeds the rest of the session's budget.

@@ -41,6 +41,11 @@ impl Tools {
         Self { budget, pages: self.pages.at_most(bytes), ..self.clone() }
     }
 
+    /// Has another thread load what answers questions, because one may come soon. Only the first call has an effect.
+    pub fn expect_questions(&self) {
+        self.extractor.load_in_background();
+    }
+
     /// Most bytes of data in a page.
     pub fn page_bytes_max(&self) -> u32 {
         self.pages.bytes_max()

@@ -1,5 +1,9 @@
 //! Components that this crate brings, each loaded when it is first needed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use parking_lot::Mutex;
 use wasmtime::component::Component;
 
@@ -14,6 +18,8 @@ pub(crate) struct BuiltIn<P> {
     cache: Option<CompileCache>,
     prepare: fn(&Sandbox, &Component) -> wasmtime::Result<P>,
     loaded: Mutex<Option<P>>,
+    /// Whether another thread was to load it.
+    in_background: AtomicBool,
 }
 
 impl<P: Clone> BuiltIn<P> {
@@ -23,7 +29,14 @@ impl<P: Clone> BuiltIn<P> {
         cache: Option<CompileCache>,
         prepare: fn(&Sandbox, &Component) -> wasmtime::Result<P>,
     ) -> Self {
-        Self { sandbox: sandbox.clone(), bytes, cache, prepare, loaded: Mutex::default() }
+        Self {
+            sandbox: sandbox.clone(),
+            bytes,
+            cache,
+            prepare,
+            loaded: Mutex::default(),
+            in_background: AtomicBool::new(false),
+        }
     }
 
     /// Loads the component unless it is loaded. Blocks. After an error, the next call tries again.
@@ -36,5 +49,16 @@ impl<P: Clone> BuiltIn<P> {
         let prepared = component.and_then(|component| (self.prepare)(&self.sandbox, &component));
         let prepared = prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
         Ok(loaded.insert(prepared).clone())
+    }
+}
+
+impl<P: Clone + Send + 'static> BuiltIn<P> {
+    /// Has another thread load the component, once. Without a thread, or after an error, [`BuiltIn::get`] loads it.
+    pub(crate) fn get_in_background(this: &Arc<Self>) {
+        if this.in_background.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let this = Arc::clone(this);
+        let _ = thread::Builder::new().name("lro-load".into()).spawn(move || drop(this.get()));
     }
 }
