@@ -173,7 +173,6 @@ fn many_can_keep_compiled_code_at_the_same_time() {
 #[test]
 fn what_answers_questions_is_loaded_once_something_can_be_asked() {
     let place = Place::new();
-    fs::create_dir_all(place.path("cache")).unwrap();
     let (large, small) =
         (json!({"content": [{"type": "text", "text": "line\n".repeat(20_000)}]}), json!({"content": []}));
     let script = Script::new().call("large", large).call("small", small);

@@ -82,6 +82,8 @@ impl Gateway {
         if let Some(rules) = Arc::get_mut(&mut gateway.rules) {
             rules.only_read(files);
         }
+        // Questions are why it runs.
+        gateway.rules.tools.iter().for_each(Tools::expect_questions);
         Ok(gateway)
     }
 

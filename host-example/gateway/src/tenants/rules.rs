@@ -109,7 +109,6 @@ impl Rules {
     /// Lets clients read offloads, and ask about files, whatever the settings of a tenant.
     pub(crate) fn only_read(&mut self, files: Option<Files>) {
         self.only_reads = true;
-        self.tools.iter().for_each(Tools::expect_questions);
         if let Some(files) = files {
             self.definitions = files::definitions();
             self.instructions = Some(files::guidance());

@@ -1,7 +1,6 @@
 //! Components that this crate brings, each loaded when it is first needed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -18,8 +17,8 @@ pub(crate) struct BuiltIn<P> {
     cache: Option<CompileCache>,
     prepare: fn(&Sandbox, &Component) -> wasmtime::Result<P>,
     loaded: Mutex<Option<P>>,
-    /// Whether another thread was to load it.
-    in_background: AtomicBool,
+    /// The start of the thread that loads it.
+    in_background: Once,
 }
 
 impl<P: Clone> BuiltIn<P> {
@@ -29,14 +28,7 @@ impl<P: Clone> BuiltIn<P> {
         cache: Option<CompileCache>,
         prepare: fn(&Sandbox, &Component) -> wasmtime::Result<P>,
     ) -> Self {
-        Self {
-            sandbox: sandbox.clone(),
-            bytes,
-            cache,
-            prepare,
-            loaded: Mutex::default(),
-            in_background: AtomicBool::new(false),
-        }
+        Self { sandbox: sandbox.clone(), bytes, cache, prepare, loaded: Mutex::default(), in_background: Once::new() }
     }
 
     /// Loads the component unless it is loaded. Blocks. After an error, the next call tries again.
@@ -55,10 +47,9 @@ impl<P: Clone> BuiltIn<P> {
 impl<P: Clone + Send + 'static> BuiltIn<P> {
     /// Has another thread load the component, once. Without a thread, or after an error, [`BuiltIn::get`] loads it.
     pub(crate) fn get_in_background(this: &Arc<Self>) {
-        if this.in_background.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let this = Arc::clone(this);
-        let _ = thread::Builder::new().name("lro-load".into()).spawn(move || drop(this.get()));
+        this.in_background.call_once(|| {
+            let this = Arc::clone(this);
+            let _ = thread::Builder::new().name("lro-load".into()).spawn(move || drop(this.get()));
+        });
     }
 }
