@@ -44,7 +44,7 @@ fn page(directory: &TempDir) -> Box<dyn FnMut()> {
     // Valgrind takes fifty times as long, and other steps may run beside it.
     let limits = CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() };
     let compiler = Compiler::new(CompilePlace::Thread, limits);
-    let options = LoadOptions { cache: parts::compile_cache(), compiler, ..LoadOptions::default() };
+    let options = LoadOptions { cache: parts::compile_cache(&Config::default()), compiler, ..LoadOptions::default() };
     let policy = Policy::from_bytes(lro_tests::sandbox(), DEFAULT_POLICY, &options).expect("the default policy");
     let filter = lro_tests::filter_with(policy, directory.path());
     let payload = lro_tests::text(synthetic::payload(RECORDS));

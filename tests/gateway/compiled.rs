@@ -1,12 +1,13 @@
 //! Compiled code: it never has a path that others could open, and none is run that this user's gateway did not write.
 
-use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
-use lro_tests::{component, wait_until};
+use lro_tests::{component, version, wait_until};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -48,7 +49,12 @@ impl Place {
     }
 
     fn run(&self, umask: &str, policy: Option<&Path>) -> String {
-        let Output { status, stderr, stdout } = self.command(umask, policy).output().unwrap();
+        Self::succeed(&mut self.command(umask, policy))
+    }
+
+    /// What a command says, which must succeed.
+    fn succeed(command: &mut Command) -> String {
+        let Output { status, stderr, stdout } = command.output().unwrap();
         let errors = String::from_utf8(stderr).unwrap();
         assert!(status.success() && !stdout.is_empty(), "{errors}");
         errors
@@ -167,6 +173,37 @@ fn many_can_keep_compiled_code_at_the_same_time() {
     place.only_code();
     let entries = fs::read_dir(place.cache()).unwrap().count();
     assert_eq!(entries, 2, "the code and the key");
+}
+
+// With room for two, the code that was used longest ago is removed, not what was written first.
+#[test]
+fn the_cache_of_compiled_code_stays_within_its_limit() {
+    let place = Place::new();
+    let policies = [1, 2, 3].map(|number| {
+        let path = place.path(&format!("{number}.wasm"));
+        fs::write(&path, version(number)).unwrap();
+        path
+    });
+    let mut known = BTreeSet::new();
+    let [first, second, third] = policies.each_ref().map(|policy| {
+        place.run("022", Some(policy));
+        place.code().into_keys().find(|path| known.insert(path.clone())).unwrap()
+    });
+    let room = 5 * fs::metadata(&third).unwrap().len() / 2;
+    fs::remove_file(&third).unwrap();
+    for (hours, path) in [(3, &first), (2, &second)] {
+        let used = SystemTime::now() - Duration::from_secs(hours * 3600);
+        File::options().write(true).open(path).unwrap().set_modified(used).unwrap();
+    }
+    let run = |policy: &Path, bytes: u64| {
+        let mut command = place.command("022", Some(policy));
+        Place::succeed(command.env("MCP_LRO_LOADING_COMPILE_CACHE_BYTES", bytes.to_string()));
+        place.code().into_keys().collect::<BTreeSet<_>>()
+    };
+    // What only reads removes nothing.
+    assert_eq!(run(&policies[0], 1), BTreeSet::from([first.clone(), second.clone()]));
+    assert_eq!(run(&policies[2], room), BTreeSet::from([first, third]));
+    assert_eq!(run(&policies[1], 1), BTreeSet::from([second]), "the new one is kept always");
 }
 
 // A session that offloads nothing does not load what answers questions, and one that does has it ready before the question.

@@ -59,6 +59,7 @@ fn defaults_are_the_documented_ones() {
     let loading = &config.loading;
     assert_eq!((loading.component_bytes.get(), loading.compile_ms.get()), (64 << 20, 30_000));
     assert_eq!(loading.compile_memory_bytes.get(), 1 << 30);
+    assert_eq!(loading.compile_cache_bytes.get(), 1 << 30);
     assert_eq!((loading.fetch_ms.get(), loading.plain_http.len()), (60_000, 0));
     let admission = &config.admission;
     assert_eq!((admission.calls, admission.waiting, admission.wait), (128, 1024, Duration::from_secs(1)));
@@ -217,6 +218,7 @@ fn bad_values_are_errors_and_all_are_told() {
         ("policy-keys = [\"a\"]", "`a` is not a minisign public key"),
         ("[loading]\ncomponent-bytes = 0", "`loading.component-bytes` = `0`"),
         ("[loading]\ncompile-ms = 0", "`loading.compile-ms` = `0`"),
+        ("[loading]\ncompile-cache-bytes = 0", "`loading.compile-cache-bytes` = `0`"),
         ("[loading]\ncompile-memory-bytes = 0", "`loading.compile-memory-bytes` = `0`"),
         ("[loading]\nbytes = 1", "unknown field `bytes`"),
         ("[admission]\ncalls = 0", "`admission.calls` = `0`"),

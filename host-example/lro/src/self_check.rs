@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         Some(pool()),
         Some(policy(config)),
         Some(questions(config)),
-        Some(cache()),
+        Some(cache(config)),
         Some(isolation(config)),
         memory(),
         Some(terminal()),
@@ -236,8 +236,8 @@ fn questions(config: &Config) -> Check {
     }
 }
 
-fn cache() -> Check {
-    match parts::compile_cache() {
+fn cache(config: &Config) -> Check {
+    match parts::compile_cache(config) {
         Some(_) => Check::ok("cache", "compiled code is kept for the next start"),
         None => Check::weaker(
             "cache",

@@ -100,7 +100,7 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
 /// # Errors
 /// [`GatewayError::Sandbox`] if the system cannot run compiled code.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
-    let extractor = Extractor::unloaded(&sandbox(false)?, compile_cache(), (&config.query).into());
+    let extractor = Extractor::unloaded(&sandbox(false)?, compile_cache(config), (&config.query).into());
     Ok(extractor.with_instances(config.query.instances.get()))
 }
 
@@ -111,13 +111,14 @@ pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
 pub fn documents(config: &Config) -> Result<Documents, GatewayError> {
     let time = Duration::from_millis(config.documents_wall_time_ms.get());
     let memory_bytes = usize::try_from(config.documents_memory_bytes.get()).unwrap_or(usize::MAX);
-    Ok(Documents::new(&sandbox(false)?, compile_cache(), time, memory_bytes))
+    Ok(Documents::new(&sandbox(false)?, compile_cache(config), time, memory_bytes))
 }
 
 /// Opens the cache of compiled code. Without it, which is logged, every start compiles.
-pub fn compile_cache() -> Option<CompileCache> {
+pub fn compile_cache(config: &Config) -> Option<CompileCache> {
     let opened = CompileCache::open(cache_directory(CODE)?);
-    opened.inspect_err(|error| tracing::warn!(%error, "cannot cache compiled policies")).ok()
+    let cache = opened.inspect_err(|error| tracing::warn!(%error, "cannot cache compiled policies")).ok()?;
+    Some(cache.with_bytes_max(config.loading.compile_cache_bytes.get()))
 }
 
 /// What is cached is beside the default store, not in it, because its subdirectories are tenants.

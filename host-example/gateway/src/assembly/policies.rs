@@ -16,7 +16,7 @@ pub(super) fn registry(config: &Config, helper: Option<&Path>) -> Result<Registr
     let fuel = counts_fuel(config);
     let options = LoadOptions {
         bytes_max: config.loading.component_bytes.get(),
-        cache: parts::compile_cache(),
+        cache: parts::compile_cache(config),
         compiler: parts::compiler(config, helper, fuel),
         ..LoadOptions::default()
     };

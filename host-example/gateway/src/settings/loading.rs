@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
+use lro_host::policy::{COMPILE_CACHE_BYTES_DEFAULT, CompileLimits, POLICY_BYTES_MAX};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -20,6 +20,8 @@ pub struct Loading {
     pub compile_ms: NonZeroU64,
     /// Address space of the compiling process, in bytes. Default: 1 GiB.
     pub compile_memory_bytes: NonZeroU64,
+    /// Disk usage of the cache of compiled code, in bytes. Default: 1 GiB.
+    pub compile_cache_bytes: NonZeroU64,
     /// Milliseconds that pulling a component from a registry may take. Default: 60,000.
     pub fetch_ms: NonZeroU64,
     /// Registries, as `HOST` or `HOST:PORT`, that are spoken to without TLS. Those on this machine always are. Default:
@@ -43,6 +45,7 @@ impl Default for Loading {
             component_bytes: at_least_one(POLICY_BYTES_MAX),
             compile_ms: at_least_one(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             compile_memory_bytes: at_least_one(memory_bytes),
+            compile_cache_bytes: at_least_one(COMPILE_CACHE_BYTES_DEFAULT),
             fetch_ms: at_least_one(60_000),
             plain_http: Vec::new(),
         }

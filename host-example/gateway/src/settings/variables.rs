@@ -125,6 +125,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("loading.component-bytes", ValueForm::Bytes, "most bytes of a policy component"),
     variable("loading.compile-ms", ValueForm::Integer, "milliseconds of processor time that compiling a policy takes, and that it waits for its turn"),
     variable("loading.compile-memory-bytes", ValueForm::Bytes, "bytes of address space of the process that compiles"),
+    variable("loading.compile-cache-bytes", ValueForm::Bytes, "bytes of compiled code that are kept for later starts"),
     variable("loading.fetch-ms", ValueForm::Integer, "milliseconds in which a policy is pulled from a registry"),
     variable("loading.plain-http", ValueForm::List, "registries, as `HOST` or `HOST:PORT`, that are spoken to without TLS; those on this machine always are"),
     variable("breaker.failures", ValueForm::Integer, "failures in a row that park a policy"),

@@ -5,10 +5,14 @@
 //! authentication code, made with a key in the same directory: a process of the same user that cannot see the
 //! directory, such as an isolated server, cannot create a valid file. The bytes that are checked are the bytes that are
 //! loaded.
+//!
+//! The size of the directory is limited: what was used longest ago is removed first.
 
+use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -18,7 +22,7 @@ use wasmtime::component::Component;
 use super::Digest;
 use crate::faults::fail_point;
 use crate::store::StoreError;
-use crate::store::directory::Directory;
+use crate::store::directory::{Directory, file_bytes};
 use crate::store::key::Key;
 
 /// Name of the key file in the directory.
@@ -33,12 +37,22 @@ const MAC_BYTES: usize = 32;
 /// Maximum size of a file, in bytes: the default memory limit of compiling.
 const FILE_BYTES_MAX: u64 = super::COMPILE_MEMORY_BYTES_DEFAULT;
 
+/// File extension of compiled code.
+const CODE: &str = ".cwasm";
+
+/// Default of [`CompileCache::with_bytes_max`]: 1 GiB, the code of about 300 policies like the default one.
+pub const COMPILE_CACHE_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// How exactly a file says when it was last used: a use is recorded only this long after the one before.
+const USE_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// A directory of compiled code, keyed by the digest of the policy and the compatibility hash of the engine. Clones
 /// share it.
 #[derive(Clone, Debug)]
 pub struct CompileCache {
     directory: Arc<Directory>,
     key: Key,
+    bytes_max: u64,
 }
 
 impl CompileCache {
@@ -50,7 +64,15 @@ impl CompileCache {
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let directory = Directory::private(&directory.into(), true)?;
         directory.remove_stale_temporaries()?;
-        Ok(Self { key: Key::of(&directory, KEY)?, directory: Arc::new(directory) })
+        let key = Key::of(&directory, KEY)?;
+        Ok(Self { directory: Arc::new(directory), key, bytes_max: COMPILE_CACHE_BYTES_DEFAULT })
+    }
+
+    /// Limits the disk usage of all compiled code, in bytes. When new code exceeds it, code that was used longest ago is
+    /// removed, but never the new one. Default: [`COMPILE_CACHE_BYTES_DEFAULT`].
+    #[must_use]
+    pub fn with_bytes_max(self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self }
     }
 
     /// Loads the compiled form of a policy, if it is in the cache, authentic, and compatible with the engine.
@@ -60,7 +82,10 @@ impl CompileCache {
             Err(StoreError::NotFound { .. }) => return None,
             Err(error) => Err(error.into()),
             Ok(file) => match self.authenticated(&name, &file) {
-                Some(code) => load(engine, code),
+                Some(code) => {
+                    self.record_use(&name);
+                    load(engine, code)
+                }
                 None => Err(wasmtime::Error::msg("it was not written by this user's gateway, or has changed")),
             },
         };
@@ -77,11 +102,46 @@ impl CompileCache {
         let name = name(engine, digest);
         let stored = component.serialize().and_then(|code| {
             let mac = self.mac(&name, &code).finalize().into_bytes();
-            Ok(self.directory.put(&name, &[mac.as_slice(), &code].concat())?)
+            self.directory.put(&name, &[mac.as_slice(), &code].concat())?;
+            Ok(self.make_room(&name)?)
         });
         if let Err(error) = stored {
             let path = self.directory.path.join(name);
             tracing::warn!(error = %format!("{error:#}"), path = %path.display(), "cannot store a compiled policy in the cache");
+        }
+    }
+
+    /// Removes code that was used longest ago, until all of it is within the limit. Keeps the code called `kept`.
+    fn make_room(&self, kept: &str) -> Result<(), StoreError> {
+        let mut files = Vec::new();
+        for name in self.directory.names()? {
+            let Ok(name) = name?.into_string() else { continue };
+            // Another process may have removed it.
+            let Ok((_, metadata)) = self.directory.file(&name) else { continue };
+            if name.ends_with(CODE) {
+                files.push((name != kept, Reverse(metadata.modified().ok()), file_bytes(&metadata), name));
+            }
+        }
+        files.sort_unstable();
+        let mut bytes = 0_u64;
+        for (is_other, _, size, name) in files {
+            bytes = bytes.saturating_add(size);
+            if is_other && bytes > self.bytes_max {
+                match self.directory.remove_file(&name) {
+                    // Another process was faster.
+                    Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that a file was used. A system that does not let it counts from when the file was written.
+    fn record_use(&self, name: &str) {
+        let Ok((file, metadata)) = self.directory.file(name) else { return };
+        if metadata.modified().is_ok_and(|used| used.elapsed().is_ok_and(|age| age > USE_INTERVAL)) {
+            let _ = file.set_modified(SystemTime::now());
         }
     }
 
@@ -103,7 +163,7 @@ impl CompileCache {
 fn name(engine: &Engine, digest: &Digest) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    format!("{digest}-{:016x}.cwasm", hasher.finish())
+    format!("{digest}-{:016x}{CODE}", hasher.finish())
 }
 
 /// Loads compiled code, which runs unchecked: only code that this program compiled, see [`CompileCache`] and

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 pub use ahead_of_time::compile_ahead;
 pub use breaker::{BreakerSettings, parked_count};
 pub(crate) use built_in::BuiltIn;
-pub use cache::CompileCache;
+pub use cache::{COMPILE_CACHE_BYTES_DEFAULT, CompileCache};
 pub use claims::{Claims, SignedVersion};
 pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,

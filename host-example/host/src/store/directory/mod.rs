@@ -35,7 +35,7 @@ pub(super) fn bytes_on_disk(length: u64, allocated: u64) -> u64 {
 }
 
 /// The same of a file with this metadata.
-pub(super) fn file_bytes(metadata: &Metadata) -> u64 {
+pub(crate) fn file_bytes(metadata: &Metadata) -> u64 {
     bytes_on_disk(metadata.len(), system::allocated_bytes(metadata))
 }
 
