@@ -367,7 +367,10 @@ fn limits_of_the_translation_are_settings() {
     for id in ["held", "dropped"] {
         gateway.send(&request(id, "tools/call", call("any", json!({}))).to_string());
     }
-    gateway.told("dropped a message of a client: too many wait for the handshake (gateway.translate-held)");
+    let refused = next(&mut gateway);
+    assert_eq!(refused["id"], "dropped");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("gateway.translate-held"), "{refused}");
+    gateway.told("dropped a message of a client: too many messages wait for the handshake");
     // The client has not answered the first question when the second comes.
     let told = r#"{"jsonrpc":"2.0","method":"notifications/told","params":{"data":"asked"}}"#;
     let ask = |id: &str| {

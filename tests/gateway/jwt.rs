@@ -289,6 +289,44 @@ fn keys_are_fetched_when_they_change_and_not_for_every_token() {
     assert_eq!(status(&gateway.url, &known), 401, "the keys before are gone");
 }
 
+// Only the request that fetches waits for a server that says nothing.
+#[test]
+fn a_key_server_that_hangs_holds_up_one_request() {
+    let issuer = Issuer::new("1");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let keys = format!("http://{}/keys", listener.local_addr().unwrap());
+    let body = issuer.key_set().to_string();
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            if held.is_empty() {
+                let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+                let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            }
+            held.push(stream);
+            let _ = asked.send(());
+        }
+    });
+    let gateway = gateway(&keys, &["--jwt-keys-seconds", "11"]);
+    let token = issuer.token("ES256", &claims("ann"));
+    assert_eq!(status(&gateway.url, &token), 200);
+    is_asked.recv().unwrap();
+    thread::sleep(Duration::from_secs(12));
+    thread::scope(|scope| {
+        let fetching = scope.spawn(|| status(&gateway.url, &token));
+        is_asked.recv().unwrap();
+        for _ in 0..20 {
+            assert_eq!(status(&gateway.url, &token), 200);
+        }
+        assert!(!fetching.is_finished(), "it waits for the keys");
+        assert_eq!(fetching.join().unwrap(), 200);
+    });
+    assert!(is_asked.try_recv().is_err(), "no other request fetches");
+}
+
 #[test]
 fn what_tokens_need_is_checked_at_the_start() {
     let files = TempDir::new().unwrap();

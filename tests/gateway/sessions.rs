@@ -270,6 +270,57 @@ fn a_stream_is_taken_up_again() {
     assert_eq!(text(&gate.call(1, "resume", json!({}))), "resumed");
     let heard = heard(&mut gate).to_string();
     assert!(heard.contains(r#"["last-event-id","event-7"]"#), "{heard}");
+    // A server that starts anew is asked again.
+    assert_eq!(text(&gate.call(2, "resume", json!({"refused": 2, "retry": 10}))), "resumed");
+    assert!(gate.end().success());
+}
+
+#[test]
+fn a_server_says_when_its_stream_is_taken_up_again() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&["--call-timeout-ms", "3000"], &upstream.url);
+    gate.call(1, "resume", json!({"retry": 600_000}));
+    let heard = heard(&mut gate).to_string();
+    assert!(!heard.contains("last-event-id"), "{heard}");
+    assert!(gate.end().success());
+}
+
+#[test]
+fn the_stream_of_a_server_that_was_away_is_opened_again() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&[], &upstream.url);
+    gate.works();
+    gate.call(1, "hang_up", json!({"refused": 1}));
+    let notification =
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "back"}});
+    gate.call(2, "say", raw(notification.to_string().as_bytes()));
+    let mut others = Vec::new();
+    wait_until("the message on the new stream", || {
+        others.extend(gate.others());
+        !others.is_empty()
+    });
+    assert_eq!(serde_json::from_slice::<Value>(&others[0]).unwrap(), notification);
+    assert!(gate.end().success());
+}
+
+#[test]
+fn a_notification_that_a_server_does_not_take_holds_up_no_call_for_ever() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&[], &upstream.url);
+    gate.call(1, "deaf", json!({}));
+    gate.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    gate.works();
+    assert!(gate.errors().contains("to take a notification"), "{}", gate.errors());
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_leaves_no_connection() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&["--call-timeout-ms", "500"], &upstream.url);
+    for sse in [false, true] {
+        error(&gate.call(1, "silent", json!({"sse": sse})));
+    }
+    wait_until("the server sees that the client is gone", || heard(&mut gate)["gone"] == 2);
     assert!(gate.end().success());
 }
 

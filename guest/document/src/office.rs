@@ -38,7 +38,13 @@ pub(crate) fn read(source: impl BufRead, markdown: &mut Markdown) -> Result<(), 
                 "pStyle" => markdown.set_level(level_of_style(element)),
                 "tbl" => markdown.begin_table(),
                 "ph" => shape = shape_of(element),
-                "p" if shape == Shape::Title => markdown.set_level(TITLE_LEVEL),
+                "p" => {
+                    // A text box stands within a paragraph and has paragraphs itself: they end the one around it.
+                    markdown.end_paragraph()?;
+                    if shape == Shape::Title {
+                        markdown.set_level(TITLE_LEVEL);
+                    }
+                }
                 _ => {}
             },
             Xml::End(name) => match name {

@@ -1,6 +1,7 @@
 //! Server-sent events: parses a `text/event-stream` as defined by the WHATWG HTML standard.
 
 use std::ops::Range;
+use std::time::Duration;
 use std::{iter, mem};
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const DATA: &[u8] = b"data";
 const EVENT: &[u8] = b"event";
 const ID: &[u8] = b"id";
+const RETRY: &[u8] = b"retry";
 
 /// One event, or some comments, with the blank line at the end; or only a blank line.
 #[derive(Clone, Debug)]
@@ -22,6 +24,7 @@ pub struct Event {
     has_braces_beside: bool,
     name: Range<usize>,
     id: Option<Range<usize>>,
+    retry: Option<Duration>,
     /// Bytes before the data.
     before: Bytes,
     /// Bytes after the data, starting with a line break.
@@ -207,7 +210,7 @@ impl Event {
     /// Parses the lines from `start` on; the last is blank.
     fn read<B: Buffer>(raw: Bytes, start: usize, limits: &B::Limits) -> Result<Self, B::Error> {
         let (mut data, mut before) = (Pieces::<B>::of(&raw, limits), Pieces::<B>::of(&raw, limits));
-        let (mut name, mut id) = (0..0, None);
+        let (mut name, mut id, mut retry) = (0..0, None, None);
         let (mut data_lines, mut has_braces_beside) = (0, false);
         let (mut line, mut blank) = (start, 0..0);
         // Line break after the last line of data.
@@ -228,6 +231,8 @@ impl Event {
                 name = line + value..end.start;
             } else if let Some(value) = value(text, ID).filter(|_| memchr(0, text).is_none()) {
                 id = Some(line + value..end.start);
+            } else if let Some(value) = value(text, RETRY) {
+                retry = text.get(value..).and_then(milliseconds).or(retry);
             }
             (line, blank) = (end.end, end);
         }
@@ -239,7 +244,7 @@ impl Event {
             }
         };
         let (data, before) = (data.finish()?, before.finish()?);
-        Ok(Self { raw, data, data_lines, has_braces_beside, name, id, before, after, line_break_bytes })
+        Ok(Self { raw, data, data_lines, has_braces_beside, name, id, retry, before, after, line_break_bytes })
     }
 
     /// Number of data lines.
@@ -271,6 +276,11 @@ impl Event {
     /// The id, which may be empty; `None` if it has none or if it is not UTF-8.
     pub fn id(&self) -> Option<&str> {
         self.id.clone().and_then(|id| self.text(id))
+    }
+
+    /// How long to wait before connecting again when the stream ends; `None` if it does not say.
+    pub const fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     /// Replaces the data. Returns pieces to be sent in order. The other lines stay unchanged and in order. The data
@@ -344,6 +354,12 @@ fn line_break(text: &[u8], start: usize) -> Option<Range<usize>> {
     let end = memchr2(b'\n', b'\r', rest)?;
     let bytes = if rest.get(end..)?.starts_with(b"\r\n") { 2 } else { 1 };
     Some(start + end..start + end + bytes)
+}
+
+/// A number of milliseconds, which has only digits.
+fn milliseconds(text: &[u8]) -> Option<Duration> {
+    let digits = text.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(text).ok())??;
+    digits.parse().ok().map(Duration::from_millis)
 }
 
 /// Offset of the value in a line, if it is a field of this name.

@@ -212,7 +212,7 @@ impl FilterError {
         }
     }
 
-    /// Whether the policy was not called because too many calls are running. Such a result has not been inspect_in_job,
+    /// Whether the policy was not called because too many calls are running. Such a result has not been inspected,
     /// so it must not pass.
     fn is_busy(&self) -> bool {
         matches!(self, Self::Call(CallError::Busy(_)) | Self::Slot(SlotError::Busy(_)))
@@ -239,6 +239,21 @@ impl FilterError {
             Self::Call(error) => is_call_at_fault(error),
             Self::Answer(_) => true,
             _ => false,
+        }
+    }
+}
+
+impl Outcome {
+    /// What becomes of a result after a failure.
+    pub fn after_failure(after: AfterFailure, settings: &PolicySettings) -> Self {
+        match after {
+            AfterFailure::Pass => Self::Pass,
+            AfterFailure::Fail(text) => Self::Fail(text),
+            AfterFailure::Truncate(warning) => {
+                let truncation =
+                    Truncation { limit: settings.truncate_limit, suffix: settings.truncate_suffix.clone() };
+                Self::Truncate { truncation, warning: Some(warning) }
+            }
         }
     }
 }
@@ -527,17 +542,8 @@ impl Filter {
     }
 
     fn fail(&self, request: &Request, wrote: bool, error: &FilterError) -> Outcome {
-        match self.failure.after(&error.for_client(), wrote, error.is_busy()) {
-            AfterFailure::Pass => Outcome::Pass,
-            AfterFailure::Fail(text) => Outcome::Fail(text),
-            AfterFailure::Truncate(warning) => Outcome::Truncate {
-                truncation: Truncation {
-                    limit: request.settings.truncate_limit,
-                    suffix: request.settings.truncate_suffix.clone(),
-                },
-                warning: Some(warning),
-            },
-        }
+        let after = self.failure.after(&error.for_client(), wrote, error.is_busy());
+        Outcome::after_failure(after, &request.settings)
     }
 }
 

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use lro_gateway::settings::{AfterFailure, ClientProfile, Config, DecisionMode, FailureMode, PolicySettings, Size};
+use lro_gateway::settings::{ClientProfile, Config, DecisionMode, FailureMode, PolicySettings, Size};
 use lro_gateway::{ToolDay, history};
 use lro_host::faults;
-use lro_host::filter::{Filter, Outcome, Request, Truncation};
+use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::mcp::{self, ToolResult};
 use lro_host::settings::SizeUnit;
 
@@ -214,17 +214,8 @@ impl<'a> Filtering<'a> {
             }
             Err(error) => {
                 let reason = format!("{error:#}");
-                let outcome = match self.failure_mode.after(&reason, false, false) {
-                    AfterFailure::Pass => Outcome::Pass,
-                    AfterFailure::Fail(text) => Outcome::Fail(text),
-                    AfterFailure::Truncate(warning) => Outcome::Truncate {
-                        truncation: Truncation {
-                            limit: request.settings.truncate_limit,
-                            suffix: request.settings.truncate_suffix.clone(),
-                        },
-                        warning: Some(warning),
-                    },
-                };
+                let after = self.failure_mode.after(&reason, false, false);
+                let outcome = Outcome::after_failure(after, &request.settings);
                 self.failed(reason);
                 outcome
             }

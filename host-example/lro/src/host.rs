@@ -22,7 +22,11 @@ pub(crate) fn policy(config: &Config, tenant: &str) -> anyhow::Result<Policy> {
     let fuel = config.limits.fuel.is_some();
     let (sandbox, options) = (
         parts::small_sandbox(fuel)?,
-        LoadOptions { cache: parts::compile_cache(config), tenant: Some(tenant.to_owned()), ..load_options(config, fuel)? },
+        LoadOptions {
+            cache: parts::compile_cache(config),
+            tenant: Some(tenant.to_owned()),
+            ..load_options(config, fuel)?
+        },
     );
     Ok(match &config.policy {
         Some(place) => Policy::load(&sandbox, &source(place, config)?, &options)?,

@@ -170,16 +170,15 @@ impl ServerProcess {
         let (has_written, ended) = (AtomicBool::new(false), Mutex::new(None));
         let server = Arc::new(Self { input, changed, pid, group, hint, is_isolated, has_written, ended });
         let (mut diagnostics, (logged, logging)) = (Diagnostics::new(pid, launch.log_bytes), mpsc::channel::<()>());
-        thread::spawn(move || {
+        let log = move || {
             diagnostics.log(errors);
             drop(logged);
-        });
-        let writer = Arc::clone(&server);
-        thread::spawn(move || writer.write_backlog(&readiness));
-        let watcher = Arc::clone(&server);
-        thread::spawn(move || watcher.watch());
-        let (process, mut lines) = (Arc::clone(&server), Lines::new(output, Arc::clone(limits)));
-        thread::spawn(move || {
+        };
+        let (writer, watcher, process) = (Arc::clone(&server), Arc::clone(&server), Arc::clone(&server));
+        let mut lines = Lines::new(output, Arc::clone(limits));
+        let (give, given) = mpsc::sync_channel(1);
+        let read = move || {
+            let Ok(child) = given.recv() else { return };
             loop {
                 match lines.next() {
                     Ok(Some(line)) => {
@@ -197,7 +196,19 @@ impl ServerProcess {
             // Fail pending calls before anyone may restart the server.
             on_end(&ended);
             *process.ended.lock() = Some(ended);
-        });
+        };
+        let started = spawn(log)
+            .and_then(|()| spawn(move || writer.write_backlog(&readiness)))
+            .and_then(|()| spawn(move || watcher.watch()))
+            .and_then(|()| spawn(read));
+        if let Err(error) = started {
+            server.group.kill();
+            let _ = child.wait();
+            server.close_input();
+            return Err(error);
+        }
+        // It waits for the child.
+        let _ = give.send(child);
         Ok(server)
     }
 
@@ -359,6 +370,11 @@ impl Input {
         }
         Ok(())
     }
+}
+
+/// Starts a thread for a server.
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("lro-server".into()).spawn(work).map(drop)
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -267,7 +267,7 @@ def serve_http():
     import queue
     import select
 
-    state = {"sessions": {}, "heard": [], "resumed": {}, "gone": 0, "count": 0}
+    state = {"sessions": {}, "heard": [], "resumed": {}, "gone": 0, "count": 0, "refused": 0, "deaf": False}
     only = option("--only")
     tokens = {"Bearer " + token for token in (option("--tokens") or "").split(",") if token}
     protected = bool(tokens)
@@ -335,6 +335,9 @@ def serve_http():
                 return self.reply(compact({"path": self.path}), headers=[("X-Upstream", "yes"), ("Set-Cookie", "upstream=secret")])
             if not self.session():
                 return None
+            if state["refused"] > 0:
+                state["refused"] -= 1
+                return self.reply(b"in a moment", 503, "text/plain")
             last = self.headers.get("Last-Event-ID")
             if last in state["resumed"]:
                 self.begin("text/event-stream")
@@ -374,6 +377,8 @@ def serve_http():
                 error = {"code": -32022, "message": f"only {only}"}
                 return self.reply(compact({"jsonrpc": "2.0", "id": message["id"], "error": error}), 400)
             if "id" not in message or method is None:
+                if state["deaf"]:
+                    return self.linger(60000)
                 return self.reply(b"", 202, "text/plain")
             if method == "initialize":
                 with lock:
@@ -478,10 +483,11 @@ def serve_http():
             self.finish_chunks()
 
         def tool_resume(self, call):
-            """A stream that ends before the answer; a GET with the id of its last event resumes it."""
+            """A stream that ends before the answer; a GET with the id of its last event resumes it, but for the first ones."""
+            state["refused"] = call.arguments.get("refused", 0)
             state["resumed"]["event-7"] = call.answer("resumed")
             self.begin("text/event-stream")
-            self.chunk(b"id: event-7\ndata:\n\n")
+            self.chunk(b"retry: %d\nid: event-7\ndata:\n\n" % call.arguments.get("retry", 1000))
             self.finish_chunks()
 
         def tool_ends(self, call):
@@ -497,6 +503,18 @@ def serve_http():
             for messages in sessions.values():
                 messages.put(None)
             self.reply(call.answer("forgotten"))
+
+        def tool_hang_up(self, call):
+            """Ends the streams of all sessions, and opens none for some time."""
+            state["refused"] = call.arguments["refused"]
+            for messages in state["sessions"].values():
+                messages.put(None)
+            self.reply(call.answer("hung up"))
+
+        def tool_deaf(self, call):
+            """From now on, notifications and responses are not answered."""
+            state["deaf"] = True
+            self.reply(call.answer("deaf"))
 
         def tool_say(self, call):
             """Sends a message on the streams of all sessions."""

@@ -3,7 +3,7 @@
 use lro_document::{DocumentError, Extracted, Form, extract};
 use serde_json::{Value, json};
 
-use crate::support::{LIMIT, file, workbook};
+use crate::support::{LIMIT, file, text_of, word, workbook};
 
 fn markdown(name: &str) -> String {
     let Extracted { form, text } = extract(&file(name), LIMIT).unwrap();
@@ -64,6 +64,19 @@ fn a_word_document_keeps_headings_and_tables() {
         "# Minutes\n\nPresent: Ada & Grace.\n\n## Decisions\n\nThe release is postponed to May.\n\n| task | who |\n|---|---|\n\
          | tests \\| docs | Ada |\n| review | Grace |\n\nEnd <of> minutes\n\n"
     );
+}
+
+#[test]
+fn a_text_box_of_a_word_document_is_a_paragraph_of_its_own() {
+    let text = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let framed = format!("<w:txbxContent><w:p>{}</w:p></w:txbxContent>", text("in a box"));
+    let body = format!(
+        "<w:p>{}<w:r><w:drawing>{framed}</w:drawing></w:r>{}</w:p><w:p>{}</w:p>",
+        text("before"),
+        text("behind"),
+        text("next")
+    );
+    assert_eq!(text_of(&word(&body)), "before\n\nin a box\n\nbehind\n\nnext\n\n");
 }
 
 #[test]

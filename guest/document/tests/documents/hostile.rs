@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lro_document::{DocumentError, extract};
 use proptest::prelude::*;
 
-use crate::support::{LIMIT, archive, file, word, workbook};
+use crate::support::{LIMIT, archive, file, text_of, word, workbook};
 
 const FILES: [&str; 9] = [
     "chromium.pdf",
@@ -53,10 +53,6 @@ const FONT: &str = "/Font<</F 5 0 R>>";
 
 fn font() -> String {
     "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_owned()
-}
-
-fn text_of(document: &[u8]) -> String {
-    extract(document, LIMIT).unwrap().text
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Cursor, Read, Write};
 
+use lro_document::extract;
 use zip::ZipArchive;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -44,4 +45,9 @@ pub(crate) fn workbook(rows: &str) -> Vec<u8> {
     }
     let members: Vec<_> = members.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
     archive(&members)
+}
+
+/// The text of a document.
+pub(crate) fn text_of(document: &[u8]) -> String {
+    extract(document, LIMIT).unwrap().text
 }

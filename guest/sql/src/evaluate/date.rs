@@ -56,7 +56,8 @@ impl Unit {
     /// The unit of a name, in singular or plural.
     pub(crate) fn of(name: &str) -> Option<Self> {
         let name = name.to_lowercase();
-        let singular = name.strip_suffix('s').filter(|name| !name.is_empty());
+        // The end of these is not that of a plural.
+        let singular = name.strip_suffix('s').filter(|name| !matches!(*name, "" | "m" | "u"));
         Some(match singular.unwrap_or(&name) {
             "century" | "centurie" => Self::Century,
             "decade" => Self::Decade,
@@ -68,8 +69,8 @@ impl Unit {
             "hour" | "hr" | "h" => Self::Hour,
             "minute" | "min" | "m" => Self::Minute,
             "second" | "sec" | "s" => Self::Second,
-            "millisecond" => Self::Millisecond,
-            "microsecond" => Self::Microsecond,
+            "millisecond" | "msec" | "ms" => Self::Millisecond,
+            "microsecond" | "usec" | "us" => Self::Microsecond,
             "dow" | "dayofweek" | "weekday" => Self::DayOfWeek,
             "isodow" => Self::IsoDayOfWeek,
             "doy" | "dayofyear" => Self::DayOfYear,

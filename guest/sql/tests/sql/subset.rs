@@ -100,6 +100,16 @@ fn dates_are_texts() {
 }
 
 #[test]
+fn units_of_time_have_short_names() {
+    let sql = "SELECT date_diff('ms', '2024-01-01T00:00:00', '2024-01-01T00:00:01.5') AS a, \
+        date_diff('us', '2024-01-01T00:00:00', '2024-01-01T00:00:00.25') AS b, \
+        date_diff('m', '2024-01-01T00:00:00', '2024-01-01T00:03:00') AS c, \
+        date_diff('mins', '2024-01-01T00:00:00', '2024-01-01T00:03:00') AS d, \
+        date_trunc('ms', '2024-01-01T00:00:01.2345') AS e, date_part('msec', '2024-01-01T00:00:01.5') AS f";
+    assert_eq!(rows(sql, "{}\n"), [r#"{"a":1500,"b":250000,"c":3,"d":3,"e":"2024-01-01 00:00:01.234","f":1500}"#]);
+}
+
+#[test]
 fn an_alias_is_a_name_where_no_field_has_it() {
     let sql = "SELECT upper(state) AS s, count(*) AS n FROM t WHERE s <> 'NY' GROUP BY s HAVING n > 1";
     assert_eq!(rows(sql, AIRPORTS), [r#"{"s":"AK","n":2}"#]);

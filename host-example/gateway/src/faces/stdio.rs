@@ -104,7 +104,7 @@ pub fn serve(
     if let Connection::Child(link) = &face.connection {
         link.start().map_err(|error| ServeError::Start(error.to_string()))?;
     }
-    read_client(&face, input);
+    read_client(&face, input).map_err(ServeError::Input)?;
     let timeout = Duration::from_millis(rules.config.gateway.shutdown_ms.get());
     let ended = loop {
         match received.recv_timeout(LATE_POLL_INTERVAL) {
@@ -118,9 +118,10 @@ pub fn serve(
     ended
 }
 
-fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) {
+/// Starts the thread that reads what the client sends.
+fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) -> io::Result<()> {
     let face = Arc::clone(face);
-    thread::spawn(move || {
+    let read = move || {
         let mut lines = Lines::new(input, face.session.rules.limits.clone());
         let ended = loop {
             match lines.next() {
@@ -137,7 +138,8 @@ fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) {
             }
         };
         let _ = face.events.send(Event::InputEnded(ended));
-    });
+    };
+    thread::Builder::new().name("lro-client".into()).spawn(read).map(drop)
 }
 
 impl StdioFace {
@@ -265,13 +267,15 @@ impl StdioFace {
         let (done, finished) = mpsc::channel();
         let face = Arc::clone(self);
         // A client that does not read must not block the shutdown.
-        thread::spawn(move || {
+        let finish = move || {
             face.session.rules.workers.finish();
             face.session.rules.questions.finish();
             face.fail_all("the gateway is shutting down");
             face.session.rules.collectors.finish();
             let _ = done.send(());
-        });
+        };
+        // Where no thread can be started, pending calls get no answer.
+        let _ = thread::Builder::new().name("lro-finish".into()).spawn(finish);
         let _ = finished.recv_timeout(timeout.saturating_sub(start.elapsed()).max(FINAL_WRITE_TIMEOUT));
     }
 

@@ -24,6 +24,9 @@ use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
 use crate::trace;
 
+/// How often a request is checked for whether it is still pending.
+const ANSWERED_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
 /// A pending request.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -341,6 +344,13 @@ impl Session {
     /// Whether a request is pending.
     pub(crate) fn is_pending(&self, id: &Id) -> bool {
         self.state().calls.contains_key(id)
+    }
+
+    /// Waits until a request is not pending.
+    pub(crate) async fn until_answered(&self, id: &Id) {
+        while self.is_pending(id) {
+            tokio::time::sleep(ANSWERED_POLL_INTERVAL).await;
+        }
     }
 
     /// Removes a pending request whose response the gateway does not look at.

@@ -202,7 +202,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.list-page-size", ValueForm::Integer, "most items in a page of the lists of tools, resources, templates and prompts of a server that does not page them; none: whole"),
     variable("gateway.translate", ValueForm::Text, "between generations of the protocol: `auto`, for clients whose handshake the server refuses; `always`, for clients without a handshake before servers that begin with one, too; `never`"),
     variable("gateway.translate-timeout-ms", ValueForm::Integer, "milliseconds without an answer after which a server is taken for one of the other generation"),
-    variable("gateway.translate-held", ValueForm::Integer, "most messages of a connection that wait until its generation is known; further ones are dropped"),
+    variable("gateway.translate-held", ValueForm::Integer, "most messages of a connection that wait until its generation is known; further requests are refused, and other messages dropped"),
     variable("gateway.translate-waiting", ValueForm::Integer, "most translated calls of a connection that wait for input from their clients, and most requests for input of one call; further ones are refused to the server"),
     variable("gateway.audit", ValueForm::Boolean, "decide and record, change nothing"),
     variable("gateway.session-budget", ValueForm::Integer, "estimated tokens of results that a session gets inline; none: without bound"),

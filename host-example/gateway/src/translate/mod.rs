@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{Id, Kind, Message, method};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, Kind, Message, method};
 use parking_lot::Mutex;
 
 pub(crate) use self::claims::{input_capabilities, missing as missing_claims};
@@ -293,12 +293,13 @@ impl Translator {
                 let limit = self.limits.held;
                 if asking.held.len() < limit {
                     asking.held.push(message.bytes().clone());
-                } else {
-                    let text =
-                        "dropped a message of a client: too many wait for the handshake (gateway.translate-held)";
-                    tracing::warn!(limit, "{text}");
+                    return Steps::default();
                 }
-                Steps::default()
+                let text = "too many messages wait for the handshake with the server (gateway.translate-held)";
+                tracing::warn!(limit, "dropped a message of a client: {text}");
+                let id = message.id().filter(|_| message.kind() == Kind::Request);
+                let refused = |id| mcp::error_response(Some(&id), INTERNAL_ERROR, &format!("{text}: try again"));
+                id.map(refused).map_or_else(Steps::default, Steps::to_client)
             }
             State::ForModern(_) if is_handshake(&message) => {
                 // The client has gone back to the generation of the server.

@@ -11,6 +11,7 @@ use lro_transport::{Cut, Launch, Line, ServerProcess};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::session::{Failure, Session};
+use crate::tenants::workers::Workers;
 use crate::translate::{Steps, Translator};
 
 /// Request id of the handshake that the gateway repeats to a restarted server.
@@ -133,7 +134,12 @@ impl<R: Receive + 'static> Link<R> {
         }
         let Steps { to_server, to_client } = self.translator.due();
         self.deliver(to_client);
-        send_soon(&self.running, to_server);
+        self.send_soon(to_server);
+    }
+
+    /// Sends messages to the running server, without waiting for it to read.
+    fn send_soon(&self, messages: Vec<Bytes>) {
+        send_soon(&self.running, &self.session.rules.senders, messages);
     }
 
     /// Sends a client's message. Returns the failure of a request that cannot be sent.
@@ -189,7 +195,7 @@ impl<R: Receive + 'static> Link<R> {
         }
         let Steps { to_server, to_client } = self.translator.client_message(message.clone());
         self.deliver(to_client);
-        send_soon(&self.running, to_server);
+        self.send_soon(to_server);
         true
     }
 
@@ -240,10 +246,13 @@ impl<R: Receive + 'static> Link<R> {
         }
         let (receiver, at_end) = (self.receiver.clone(), self.receiver.clone());
         let (translator, running) = (Arc::clone(&self.translator), Arc::downgrade(&self.running));
+        let senders = self.session.rules.senders.clone();
         let translated = move |receiver: &Arc<R>, message: Bytes| {
             let Steps { to_server, to_client } = translator.server_message(message, None);
             to_client.into_iter().for_each(|message| receiver.message(message));
-            running.upgrade().iter().for_each(|running| send_soon(running, to_server.clone()));
+            if let Some(running) = running.upgrade() {
+                send_soon(&running, &senders, to_server);
+            }
         };
         let translator = Arc::clone(&self.translator);
         let on_line = move |line: Line| {
@@ -332,11 +341,11 @@ fn send_to(process: &ServerProcess, message: &Bytes) -> Result<(), LinkError> {
 }
 
 /// Sends messages to the running server, without waiting for it to read.
-fn send_soon(running: &Mutex<ProcessState>, messages: Vec<Bytes>) {
+fn send_soon(running: &Mutex<ProcessState>, senders: &Workers, messages: Vec<Bytes>) {
     let Some(process) = running.lock().process.clone() else { return };
     let sent = messages.iter().take_while(|message| process.try_send(message).is_ok()).count();
     if sent < messages.len() {
-        thread::spawn(move || {
+        senders.run(move |_| {
             let rest = messages.into_iter().skip(sent);
             // A server that has ended answers nothing more.
             rest.for_each(|message| drop(process.send(&message)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
-use lro_transport::{EventReader, Spool, SpoolError};
+use lro_transport::{Event, EventReader, Spool, SpoolError};
 use parking_lot::{Mutex, MutexGuard};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -25,8 +25,17 @@ use crate::upstream::content::{self, BodyKind, Content, ContentError, HeaderErro
 use crate::upstream::link::Receive;
 use crate::upstream::retry;
 
-/// Delay before reconnecting to a stream that ended.
+/// Delay before reconnecting to a stream that ended, unless the server has said another one.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+
+/// Maximum delay before trying again to open a stream that the server did not open. It doubles from [`RECONNECT_DELAY`] on.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// How long later messages wait until the server has taken a notification or a response.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a stream is read on when nobody waits for its response any more.
+const UNWANTED_GRACE: Duration = Duration::from_secs(10);
 
 /// How often calls in flight are checked at shutdown.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -224,7 +233,7 @@ impl<R: Receive + 'static> Inner<R> {
                 // The server must see these before the messages that follow.
                 (_, method) => {
                     let is_initialized = method == Some(method::INITIALIZED);
-                    Arc::clone(&self).exchange(message).await;
+                    self.exchange_in_order(message).await;
                     if is_initialized {
                         self.listen();
                     }
@@ -236,13 +245,40 @@ impl<R: Receive + 'static> Inner<R> {
     fn start(self: &Arc<Self>, message: Message) {
         let Some(id) = message.id() else { return };
         let (inner, ended) = (Arc::clone(self), id.clone());
-        let task = tokio::spawn(async move {
-            Arc::clone(&inner).exchange(message).await;
+        // Of the translator's requests the session does not know.
+        let is_awaited = self.session.is_pending(&id);
+        let exchange = async move {
+            let exchange = Arc::clone(&inner).exchange(message);
+            match is_awaited {
+                true => tokio::select! {
+                    () = exchange => {}
+                    () = inner.unwanted(&ended) => {}
+                },
+                false => exchange.await,
+            }
             inner.state().running.remove(&ended);
-        });
-        let handle = task.abort_handle();
-        if !handle.is_finished() {
-            self.state().running.insert(id, handle);
+        };
+        // The lock is held so that the task does not end before it is recorded.
+        let mut state = self.state();
+        let task = tokio::spawn(exchange);
+        state.running.insert(id, task.abort_handle());
+    }
+
+    /// Waits until a response has not been awaited for a while. What a server sends behind its response is still read.
+    async fn unwanted(&self, id: &Id) {
+        self.session.until_answered(id).await;
+        tokio::time::sleep(UNWANTED_GRACE).await;
+    }
+
+    /// Sends a notification or a response, and waits until the server has taken it, but not for ever.
+    async fn exchange_in_order(self: &Arc<Self>, message: Message) {
+        let timeout = Duration::from_millis(self.session.rules.config.gateway.call_timeout_ms.get());
+        let exchange = tokio::spawn(tokio::time::timeout(timeout, Arc::clone(self).exchange(message)));
+        if tokio::time::timeout(ORDER_TIMEOUT, exchange).await.is_err() {
+            let seconds = ORDER_TIMEOUT.as_secs();
+            tracing::warn!(
+                "the server takes longer than {seconds} s to take a notification: other messages go before it"
+            );
         }
     }
 
@@ -369,10 +405,10 @@ impl<R: Receive + 'static> Inner<R> {
         let retry = retry::note(status, response.headers());
         let content = content::of_headers(response.headers())?;
         if content.is_stream {
-            let (last, answered) = self.events(content, response, id).await?;
-            return match (last, id) {
-                (Some(last), Some(id)) if !answered => self.resume(last, id).await,
-                _ => Ok(answered),
+            let (end, answered) = self.events(content, response, id, StreamEnd::default()).await?;
+            return match id.filter(|_| !answered && end.last.is_some()) {
+                Some(id) => self.resume(end, id).await,
+                None => Ok(answered),
             };
         }
         let mut chunks = content::chunks(content, response);
@@ -432,26 +468,27 @@ impl<R: Receive + 'static> Inner<R> {
         }
     }
 
-    /// Forwards the events of a response. Returns the id of the last event, and whether one of them answers the
-    /// request.
+    /// Forwards the events of a response, which goes on after `end`. Returns where it has ended, and whether one of them
+    /// answers the request.
     async fn events(
         self: &Arc<Self>,
         content: Content,
         response: Response,
         id: Option<&Id>,
-    ) -> Result<(Option<String>, bool), ExchangeError> {
+        mut end: StreamEnd,
+    ) -> Result<(StreamEnd, bool), ExchangeError> {
         let mut chunks = content::chunks(content, response);
         let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
-        let (mut events, mut last, mut answered) = (Vec::new(), None, false);
+        let (mut events, mut answered) = (Vec::new(), false);
         while let Some(chunk) = chunks.next().await {
             let chunk = match chunk {
                 Ok(chunk) => chunk,
-                Err(_) if last.is_some() || answered => return Ok((last, answered)),
+                Err(_) if end.last.is_some() || answered => return Ok((end, answered)),
                 Err(error) => return Err(error.into()),
             };
             let read = reader.push(&chunk, &mut events);
             for event in events.drain(..) {
-                last = event.id().map(str::to_owned).or(last);
+                end.note(&event);
                 if let Some(data) = event.data() {
                     answered |= self.receive(data, id);
                 }
@@ -465,23 +502,30 @@ impl<R: Receive + 'static> Inner<R> {
         if let Some(data) = data.filter(|data| Message::read(data.clone()).fault().is_none()) {
             answered |= self.receive(data, id);
         }
-        Ok((last, answered))
+        Ok((end, answered))
     }
 
-    /// Resumes a stream that ended before the response arrived.
-    async fn resume(self: &Arc<Self>, mut last: String, id: &Id) -> Result<bool, ExchangeError> {
+    /// Resumes a stream that ended before the response arrived, for as long as the response is awaited.
+    async fn resume(self: &Arc<Self>, mut end: StreamEnd, id: &Id) -> Result<bool, ExchangeError> {
+        let mut pause = end.pause();
         while self.session.is_pending(id) {
-            tokio::time::sleep(RECONNECT_DELAY).await;
-            let response = self.get(Some(&last)).await?;
-            if !response.status().is_success() {
-                return Ok(false);
-            }
+            tokio::time::sleep(pause).await;
+            let response = match self.get(end.last.as_deref()).await {
+                Ok(response) if response.status().is_success() => response,
+                Ok(response) if !may_open_later(response.status()) => return Ok(false),
+                // The server may be starting anew.
+                Ok(_) | Err(_) => {
+                    pause = longer(pause);
+                    continue;
+                }
+            };
             let content = content::of_headers(response.headers())?;
-            let (read, answered) = self.events(content, response, Some(id)).await?;
+            let answered;
+            (end, answered) = self.events(content, response, Some(id), end).await?;
             if answered {
                 return Ok(true);
             }
-            last = read.unwrap_or(last);
+            pause = end.pause();
         }
         Ok(true)
     }
@@ -503,15 +547,20 @@ impl<R: Receive + 'static> Inner<R> {
         }
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            let mut last = None;
-            while let Ok(response) = inner.get(last.as_deref()).await {
-                if !response.status().is_success() {
-                    break;
-                }
-                let Ok(content) = content::of_headers(response.headers()) else { break };
-                let read = inner.events(content, response, None).await.ok();
-                last = read.and_then(|(read, _)| read).or(last);
-                tokio::time::sleep(RECONNECT_DELAY).await;
+            let (mut end, mut pause) = (StreamEnd::default(), RECONNECT_DELAY);
+            loop {
+                pause = match inner.get(end.last.as_deref()).await {
+                    Ok(response) if response.status().is_success() => {
+                        let Ok(content) = content::of_headers(response.headers()) else { break };
+                        if let Ok((next, _)) = inner.events(content, response, None, end.clone()).await {
+                            end = next;
+                        }
+                        end.pause()
+                    }
+                    Ok(response) if !may_open_later(response.status()) => break,
+                    Ok(_) | Err(_) => longer(pause),
+                };
+                tokio::time::sleep(pause).await;
             }
             inner.state().is_listening = false;
         });
@@ -543,8 +592,10 @@ impl<R: Receive + 'static> Inner<R> {
         }
         for tool in mcp::listed_tools(message) {
             let parameters = tool.input_schema.map(header_parameters).unwrap_or_default();
-            if !parameters.is_empty() {
-                self.state().parameters.insert(tool.name.into_owned(), parameters);
+            let mut state = self.state();
+            match parameters.is_empty() {
+                true => drop(state.parameters.remove(&*tool.name)),
+                false => drop(state.parameters.insert(tool.name.into_owned(), parameters)),
             }
         }
     }
@@ -552,6 +603,38 @@ impl<R: Receive + 'static> Inner<R> {
     fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
     }
+}
+
+/// Where a stream has ended.
+#[derive(Clone, Debug, Default)]
+struct StreamEnd {
+    /// The id of the last event that had one.
+    last: Option<String>,
+    /// How long to wait before it is opened again, as the server said last.
+    retry: Option<Duration>,
+}
+
+impl StreamEnd {
+    fn note(&mut self, event: &Event) {
+        if let Some(id) = event.id() {
+            self.last = Some(id.to_owned());
+        }
+        self.retry = event.retry().or(self.retry);
+    }
+
+    fn pause(&self) -> Duration {
+        self.retry.unwrap_or(RECONNECT_DELAY)
+    }
+}
+
+/// Whether a server that has answered the request for a stream so may open it later.
+fn may_open_later(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// The pause after one in vain.
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).clamp(RECONNECT_DELAY, RECONNECT_DELAY_MAX.max(pause))
 }
 
 /// Truncates a server's text, to quote it in an error.

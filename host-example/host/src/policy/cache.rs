@@ -127,11 +127,7 @@ impl CompileCache {
         for (is_other, _, size, name) in files {
             bytes = bytes.saturating_add(size);
             if is_other && bytes > self.bytes_max {
-                match self.directory.remove_file(&name) {
-                    // Another process was faster.
-                    Ok(()) | Err(StoreError::NotFound { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+                self.directory.remove_if_there(&name)?;
             }
         }
         Ok(())

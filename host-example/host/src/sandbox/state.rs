@@ -1,4 +1,4 @@
-//! CallState of one call: the payload, the directory, the output, the limits. It is dropped with the call's store.
+//! State of one call: the payload, the directory, the output, the limits. It is dropped with the call's store.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub(super) struct CallState {
     pub(super) preopens: BTreeMap<u32, usize>,
     /// File streams, by handle.
     pub(super) streams: BTreeMap<u32, FileStream>,
-    /// CallState of the fixed sequence of random numbers.
+    /// State of the fixed sequence of random numbers.
     pub(super) random: u64,
 }
 

@@ -73,6 +73,8 @@ struct Change {
     counted: Option<(SystemTime, u64)>,
     /// Bytes added.
     added: u64,
+    /// When the ledger had been read that is taken to say it.
+    read: Option<Instant>,
 }
 
 /// What the ledger of a tenant says.
@@ -245,7 +247,7 @@ impl Bucket {
             warn!(error = &error as &dyn std::error::Error, "cannot remove ledgers from the bucket");
         }
         self.write_all(&counts, |(tenant, bytes)| {
-            self.write_ledger(tenant, Change { counted: Some((begun, *bytes)), added: 0 }).map(drop)
+            self.write_ledger(tenant, Change { counted: Some((begun, *bytes)), ..Change::default() }).map(drop)
         });
     }
 
@@ -340,12 +342,15 @@ impl Share {
     /// What is to be written. From then on, the ledger is taken to say it.
     fn take_change(&mut self) -> Change {
         self.bytes = self.all_bytes();
-        std::mem::take(&mut self.change)
+        Change { read: self.read, ..std::mem::take(&mut self.change) }
     }
 
     /// Takes back what could not be written.
     fn give_back(&mut self, change: Change) {
-        self.bytes = self.bytes.saturating_sub(change.added);
+        // What was read since does not have it.
+        if self.read == change.read {
+            self.bytes = self.bytes.saturating_sub(change.added);
+        }
         self.change.added += change.added;
         self.change.counted = self.change.counted.or(change.counted);
     }
@@ -420,4 +425,24 @@ fn slot(time: SystemTime) -> u64 {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_counts_whatever_was_read_meanwhile() {
+        let mut share = Share::default();
+        share.set_read(100);
+        share.change.added = 10;
+        let change = share.take_change();
+        assert_eq!(share.all_bytes(), 110);
+        share.give_back(change);
+        assert_eq!(share.all_bytes(), 110);
+        let change = share.take_change();
+        share.set_read(100);
+        share.give_back(change);
+        assert_eq!(share.all_bytes(), 110);
+    }
 }

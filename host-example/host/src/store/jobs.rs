@@ -120,7 +120,7 @@ impl Store {
         self.make_room_for(&name, bytes, |ledger| ledger.add_ended(&name, id, bytes, before))?;
         directory.put_with(&Mark::Ended.name(id), record, self.inner.config.synchronizes())?;
         // The job has its record, whatever becomes of others.
-        if let Err(error) = remove(&directory, &running).and_then(|()| make_room(&directory, kept_max)) {
+        if let Err(error) = directory.remove_if_there(&running).and_then(|()| make_room(&directory, kept_max)) {
             warn!(tenant, error = &error as &dyn std::error::Error, "cannot remove the record of a job");
         }
         Ok(())
@@ -192,12 +192,12 @@ impl Store {
                             let bytes = directory.read(&mark.name(id), RUNNING_BYTES_MAX)?;
                             directory.put_with(&Mark::Lost.name(id), &bytes, self.inner.config.synchronizes())?;
                         }
-                        remove(&directory, &mark.name(id))?;
+                        directory.remove_if_there(&mark.name(id))?;
                     }
                     Mark::Running(_) => {}
                     Mark::Lost | Mark::Ended => {
                         if self.has_record_expired(&directory, mark, id, now)? {
-                            remove(&directory, &mark.name(id))?;
+                            directory.remove_if_there(&mark.name(id))?;
                         }
                     }
                 }
@@ -256,7 +256,7 @@ pub(super) fn count_jobs(parent: &Directory, counted: &mut Counted) -> Result<()
 /// Removes the record of a job that does not run, in the directory of a tenant.
 pub(super) fn remove_record(parent: &Directory, id: Ulid) -> Result<(), StoreError> {
     let directory = parent.directory(JOBS)?;
-    remove(&directory, &Mark::Ended.name(id)).and_then(|()| remove(&directory, &Mark::Lost.name(id)))
+    directory.remove_if_there(&Mark::Ended.name(id)).and_then(|()| directory.remove_if_there(&Mark::Lost.name(id)))
 }
 
 /// The records in a directory, by job.
@@ -290,13 +290,5 @@ fn make_room(directory: &Directory, kept_max: usize) -> Result<(), StoreError> {
     let mut kept: Vec<(SystemTime, String)> =
         names.into_iter().filter_map(|name| Some((written(directory, &name).ok()?, name))).collect();
     kept.sort_unstable();
-    kept.iter().take(surplus).try_for_each(|(_, name)| remove(directory, name))
-}
-
-/// Removes a record, which another process may have removed.
-fn remove(directory: &Directory, name: &str) -> Result<(), StoreError> {
-    match directory.remove_file(name) {
-        Err(StoreError::NotFound { .. }) => Ok(()),
-        removed => removed,
-    }
+    kept.iter().take(surplus).try_for_each(|(_, name)| directory.remove_if_there(name))
 }

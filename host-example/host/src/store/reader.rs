@@ -22,8 +22,8 @@ use crate::digest;
 
 /// An open file of a published offload. It stays readable after the offload is removed, unless it is read from a bucket.
 ///
-/// Do not return anything read before [`Reader::verify`] has succeeded. Reading takes no lock and has no file position,
-/// so one thread can verify while another reads.
+/// Do not return anything read before [`Reader::verify`] has succeeded. Reading has no file position, and of a file on disk
+/// takes no lock, so one thread can verify while another reads. Of a bucket, one thread at a time reads.
 #[derive(Debug)]
 pub struct Reader {
     record: FileRecord,

@@ -150,7 +150,13 @@ impl Staging {
         let additions = self.additions(record)?;
         self.write(&record.files, &additions)?;
         let in_bucket = self.upload(record, &additions)?;
-        self.rename(&record.files, &additions)?;
+        match (self.rename(&record.files, &additions), &in_bucket) {
+            // The directory was to be a copy of what is published already.
+            (Err(error), Some(_)) => {
+                warn!(tenant = self.tenant, id = %self.id, error = &error as &dyn std::error::Error, "no copy is kept");
+            }
+            (renamed, _) => renamed?,
+        }
         Ok(in_bucket)
     }
 

@@ -172,7 +172,7 @@ impl Bridge {
             return Ok(Some(self.begun(&session, response).await));
         }
         self.sessions.lock().remove(session.id());
-        end(vec![session], self.shutdown_timeout());
+        self.end(vec![session]);
         Ok(None)
     }
 
@@ -210,7 +210,7 @@ impl Bridge {
             return Ok(empty(StatusCode::NO_CONTENT));
         }
         self.sessions.lock().remove(id);
-        let _ = end(vec![session], self.shutdown_timeout()).await;
+        let _ = self.end(vec![session]).await;
         Ok(empty(StatusCode::NO_CONTENT))
     }
 
@@ -256,7 +256,7 @@ impl Bridge {
         if !session.is_initialized() {
             tracing::warn!("a session of another replica ends, as the server refuses its handshake");
             self.sessions.lock().remove(id);
-            end(vec![session], self.shutdown_timeout());
+            self.end(vec![session]);
             self.kept.forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
             return Err(guard::unknown_session());
         }
@@ -313,7 +313,7 @@ impl Bridge {
     /// Opens a session with its own connection to the server.
     fn connected(&self, holder: &Holder, id: &str) -> Result<Arc<LegacySession>, Refusal> {
         let permit = self.pool.take(holder, 1).or_else(|| {
-            end(self.remove(|session| session.is_abandoned()), self.shutdown_timeout());
+            self.end(self.remove(|session| session.is_abandoned()));
             self.pool.take(holder, 1)
         });
         let permit = permit.ok_or_else(too_many)?;
@@ -390,7 +390,7 @@ impl Bridge {
         let permit = self.pool.take(holder, 1).or_else(|| {
             let is_unused = |open: &OpenShared| open.shared.is_idle(Duration::ZERO);
             let unused = all.extract_if(|_, open| is_unused(open)).map(|(_, open)| open.shared).collect();
-            end_shared(unused, self.shutdown_timeout());
+            self.end_shared(unused);
             self.pool.take(holder, 1)
         });
         permit.ok_or_else(too_many).map(Some)
@@ -413,7 +413,7 @@ impl Bridge {
             let kept = self.kept.clone();
             tokio::spawn(async move { kept.forget(ended).await });
             // Runs in the background, as a server may be slow to exit.
-            end(over, self.shutdown_timeout());
+            self.end(over);
         }
         let is_over = |key: &SharedKey, open: &OpenShared| {
             self.rules.is_removed(&key.tenant) || (open.permit.is_some() && open.shared.is_idle(idle_timeout))
@@ -421,12 +421,24 @@ impl Bridge {
         let removed: Vec<Arc<SharedServer>> =
             self.shared.lock().extract_if(|key, open| is_over(key, open)).map(|(_, open)| open.shared).collect();
         if !removed.is_empty() {
-            end_shared(removed, self.shutdown_timeout());
+            self.end_shared(removed);
         }
     }
 
     fn all_shared(&self) -> Vec<Arc<SharedServer>> {
         self.shared.lock().values().map(|open| Arc::clone(&open.shared)).collect()
+    }
+
+    /// Ends sessions, in the background: a server may be slow to exit.
+    fn end(&self, sessions: Vec<Arc<LegacySession>>) -> JoinHandle<()> {
+        let timeout = self.shutdown_timeout();
+        stop_all(sessions, move |session| session.stop(timeout))
+    }
+
+    /// As [`Self::end`], for shared connections.
+    fn end_shared(&self, shared: Vec<Arc<SharedServer>>) -> JoinHandle<()> {
+        let timeout = self.shutdown_timeout();
+        stop_all(shared, move |shared| shared.stop(timeout))
     }
 
     /// How long a server may take to exit.
@@ -444,30 +456,26 @@ impl Bridge {
 
     /// Stops all servers.
     pub(super) async fn finish(&self) {
-        let timeout = self.shutdown_timeout();
         let sessions = self.remove(|_| true);
         let shared: Vec<Arc<SharedServer>> = self.shared.lock().drain().map(|(_, open)| open.shared).collect();
-        let _ = end(sessions, timeout).await;
-        let _ = end_shared(shared, timeout).await;
+        let _ = self.end(sessions).await;
+        let _ = self.end_shared(shared).await;
     }
 }
 
-/// Ends sessions, on a thread for blocking work.
-fn end(sessions: Vec<Arc<LegacySession>>, timeout: Duration) -> JoinHandle<()> {
-    // A child may be slow to exit, so all are stopped at once.
-    let stop = move || {
+/// Stops all of these at the same time, on threads for blocking work.
+fn stop_all<T: Send + Sync + 'static>(all: Vec<Arc<T>>, stop: impl Fn(&T) + Send + Sync + 'static) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(move || {
         std::thread::scope(|scope| {
-            for session in &sessions {
-                scope.spawn(move || session.stop(timeout));
+            for one in &all {
+                let stop = || stop(one);
+                // Without a thread of its own, it is stopped in turn.
+                if std::thread::Builder::new().spawn_scoped(scope, stop).is_err() {
+                    stop();
+                }
             }
         });
-    };
-    tokio::task::spawn_blocking(stop)
-}
-
-/// Ends shared connections, on a thread for blocking work.
-fn end_shared(shared: Vec<Arc<SharedServer>>, timeout: Duration) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(move || shared.iter().for_each(|shared| shared.stop(timeout)))
+    })
 }
 
 fn too_many() -> Refusal {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lro_host::mcp::Message;
 use lro_host::store::{Store, StoreError};
+use tokio::sync::Semaphore;
 
 use crate::tenants::rules::Rules;
 
@@ -19,17 +20,22 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Sessions that are handed over at the same time.
 const AT_ONCE: usize = 16;
 
+/// Threads that wait for the bucket at the same time. They go on after [`WAIT`], until the bucket answers.
+const THREADS_MAX: usize = 64;
+
 /// The sessions of this gateway as other replicas find them.
 #[derive(Clone, Debug)]
 pub(super) struct KeptSessions {
     rules: Arc<Rules>,
     /// Whether they are held by the gateway that began them.
     are_held: bool,
+    /// Permits for [`THREADS_MAX`] threads.
+    threads: Arc<Semaphore>,
 }
 
 impl KeptSessions {
-    pub(super) const fn new(rules: Arc<Rules>, are_held: bool) -> Self {
-        Self { rules, are_held }
+    pub(super) fn new(rules: Arc<Rules>, are_held: bool) -> Self {
+        Self { rules, are_held, threads: Arc::new(Semaphore::new(THREADS_MAX)) }
     }
 
     /// Whether the gateway that begins a session holds it.
@@ -80,16 +86,22 @@ impl KeptSessions {
         work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Option<T> {
         let store = self.rules.filter.store.as_ref().ok().filter(|store| store.keeps_sessions())?.clone();
-        let done = tokio::task::spawn_blocking(move || {
-            let error = match work(&store) {
-                Ok(done) => return Some(done),
-                Err(error) => error,
-            };
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot {what} in the bucket");
-            None
-        });
+        let threads = Arc::clone(&self.threads);
+        let done = async move {
+            let permit = threads.acquire_owned().await.ok()?;
+            let done = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                let error = match work(&store) {
+                    Ok(done) => return Some(done),
+                    Err(error) => error,
+                };
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot {what} in the bucket");
+                None
+            });
+            done.await.ok().flatten()
+        };
         match tokio::time::timeout(WAIT, done).await {
-            Ok(done) => done.ok().flatten(),
+            Ok(done) => done,
             Err(_) => {
                 tracing::warn!("the bucket takes longer than {} s to {what}: not waiting for it", WAIT.as_secs());
                 None

@@ -86,18 +86,23 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The keys that fit a token. While they cannot be read, those before stay in use.
+    /// The keys that fit a token. While they cannot be read, or another request reads them, those before stay in use.
     pub(super) async fn that(&self, fits: impl Fn(&Jwk) -> bool) -> Result<Vec<Jwk>, JwtError> {
         let known = self.current.load_full();
-        if let Some(found) =
-            known.as_ref().filter(|set| set.read.elapsed() < self.fresh_for).and_then(|set| set.that(&fits))
-        {
-            return Ok(found);
-        }
-        let mut attempt = self.attempt.lock().await;
+        let is_fresh = known.as_ref().is_some_and(|set| set.read.elapsed() < self.fresh_for);
+        let mut attempt = match (known.as_ref().and_then(|set| set.that(&fits)), self.attempt.try_lock()) {
+            (Some(found), _) if is_fresh => return Ok(found),
+            (Some(found), Err(_)) => return Ok(found),
+            (_, Ok(attempt)) => attempt,
+            (None, Err(_)) => self.attempt.lock().await,
+        };
         if attempt.is_none_or(|at| at.elapsed() >= RETRY_INTERVAL) {
+            // A request that is given up has made an attempt, too.
             *attempt = Some(Instant::now());
-            match self.read().await {
+            let read = self.read().await;
+            // Those that have waited do not wait again.
+            *attempt = Some(Instant::now());
+            match read {
                 Ok(set) => self.current.store(Some(Arc::new(set))),
                 Err(error) if known.is_none() => return Err(error.into()),
                 Err(error) => {

@@ -112,10 +112,18 @@ impl Directory {
             let Some(name) = name.to_str() else { continue };
             let id = name.strip_prefix(TEMPORARY_AFFIXES.0).and_then(|rest| rest.strip_suffix(TEMPORARY_AFFIXES.1));
             if id.and_then(|id| id.parse::<Ulid>().ok()).is_some_and(|id| id.time() < newest) {
-                self.remove_file(name)?;
+                self.remove_if_there(name)?;
             }
         }
         Ok(())
+    }
+
+    /// Removes a file, unless it is gone: other processes remove the same ones.
+    pub(crate) fn remove_if_there(&self, name: &str) -> Result<(), StoreError> {
+        match self.remove_file(name) {
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Disk usage of this directory and its files, as quotas count it. Does not follow links.
@@ -146,9 +154,8 @@ impl<'a> TemporaryFile<'a> {
 
 impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
-        match self.directory.remove_file(&self.name) {
-            Ok(()) | Err(StoreError::NotFound { .. }) => {}
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove a temporary file"),
+        if let Err(error) = self.directory.remove_if_there(&self.name) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove a temporary file");
         }
     }
 }

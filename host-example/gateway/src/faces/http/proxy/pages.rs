@@ -18,9 +18,6 @@ use crate::trace;
 use crate::upstream::content;
 use crate::upstream::{Endpoint, retry};
 
-/// How often a request is checked for whether its answer is still awaited.
-const AWAITED_POLL_INTERVAL: Duration = Duration::from_millis(250);
-
 impl Proxy {
     /// Sends messages with the headers of the client's call, as long as the session is there. Must be called on a thread of
     /// the runtime.
@@ -71,9 +68,9 @@ async fn exchange(
 
 /// Waits until nobody waits for the answer to a request.
 async fn unwanted(session: &Session, id: Option<&Id>) {
-    let Some(id) = id else { return std::future::pending().await };
-    while session.is_pending(id) {
-        tokio::time::sleep(AWAITED_POLL_INTERVAL).await;
+    match id {
+        Some(id) => session.until_answered(id).await,
+        None => std::future::pending().await,
     }
 }
 
