@@ -16,8 +16,8 @@ const SLICE_BYTES: u32 = 64 << 10;
 /// Which of the two becomes the part when a text and the structured content hold the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Same {
-    /// The text is the structured content as JSON, or the value of its only member `result`, with which servers wrap
-    /// values that are not objects. The structured form carries more information.
+    /// The text is the structured content as JSON, or the value of its only member, with which servers wrap values that are
+    /// not objects: `result`, or what they are. The structured form carries more information.
     Structured,
     /// The structured content is an object whose only member is the text as a string: the text is the whole content.
     Text,
@@ -40,8 +40,8 @@ pub(super) struct Structured<'a> {
 struct Lone {
     /// A string, as text.
     text: Option<Part>,
-    /// The value of a member `result`, as JSON.
-    result: Option<(Span, Part)>,
+    /// Its value, as JSON.
+    json: Option<(Span, Part)>,
 }
 
 impl<'a> Structured<'a> {
@@ -57,10 +57,9 @@ impl<'a> Structured<'a> {
             }
             let members = span::members(self.message, self.span.start, 1, |_, _| None).0;
             let [lone] = members.as_slice() else { return Lone::default() };
-            let result = span::member(self.message, &members, "result");
             Lone {
                 text: string_part(self.message, &lone.value),
-                result: result.and_then(|value| Some((value.clone(), json_part(self.message, value)?))),
+                json: json_part(self.message, &lone.value).map(|json| (lone.value.clone(), json)),
             }
         })
     }
@@ -77,13 +76,13 @@ impl<'a> Structured<'a> {
         if lone.text.as_ref().is_some_and(|text| same_text(part, text)) {
             return Some(Same::Text);
         }
-        lone.result.as_ref().filter(|(_, json)| same_json(part, json)).map(|_| Same::Structured)
+        lone.json.as_ref().filter(|(_, json)| same_json(part, json)).map(|_| Same::Structured)
     }
 
     /// Whether the texts are the elements of the list that the structured content is or wraps, in their order: some SDKs
     /// send one text block for each element. Strings stand in the text as they are, other values as JSON.
     pub(super) fn has_elements(&self, parts: &[&Part]) -> bool {
-        let list = self.lone().result.as_ref().map_or(self.span, |(list, _)| list);
+        let list = self.lone().json.as_ref().map_or(self.span, |(list, _)| list);
         if self.message.get(list.start) != Some(&b'[')
             || parts.iter().any(|part| part.kind != PartKind::Text || part.name.is_some())
         {

@@ -334,8 +334,10 @@ fn a_text_that_repeats_the_structured_content_is_no_part() {
 
 #[test]
 fn a_wrapped_value_repeats_too() {
-    let list = json!({"content": [text("[1, 2,\n 3]")], "structuredContent": {"result": [1, 2, 3]}});
-    assert_eq!(kinds(&parse(&list)), [PartKind::Structured]);
+    for name in ["result", "entities"] {
+        let list = json!({"content": [text("[1, 2,\n 3]")], "structuredContent": {name: [1, 2, 3]}});
+        assert_eq!(kinds(&parse(&list)), [PartKind::Structured], "{name}");
+    }
     // The only member, under any name, is the text, and both are replaced together.
     for name in ["result", "content"] {
         let bare = parse(&json!({"content": [text("a \"b\" \\ é")], "structuredContent": {name: "a \"b\" \\ é"}}));

@@ -177,8 +177,8 @@ pub struct GatewaySettings {
     /// Milliseconds that a server may take to answer a request of the generation that it may not know, before it is taken
     /// for one of the other generation. Default: 5,000.
     pub translate_timeout_ms: NonZeroU64,
-    /// Maximum number of messages of a connection that wait until its generation is known. Further ones are dropped. Default:
-    /// 1,000.
+    /// Maximum number of messages of a connection that wait until its generation is known. Further requests are refused, and
+    /// other messages dropped. Default: 1,000.
     pub translate_held: NonZeroU32,
     /// Maximum number of translated calls of a connection that wait for input from their clients, and of requests for input
     /// of one such call. Beyond it, the server gets an error for its request. Default: 100.
