@@ -15,7 +15,7 @@ use super::decision::{ClientDecision, FromClient, batch_of};
 use super::intercept::Interception;
 use super::job::task::{self, TaskRequest};
 use super::job::watch::WatchCall;
-use super::job::{self, JOB_TOOL, JobForm, server_task};
+use super::job::{self, JOB_TOOL};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, reuse};
@@ -80,22 +80,9 @@ impl Session {
             matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
-        if let Some((after, form)) = self.detachment(&call, &message)
-            && let Some(parts) = self.parts_of(&call)
-        {
-            (call.detaches_after, call.form, call.parts) = (Some(after), form, Some(parts));
-            call.growing = self.growing_of(&call, &message);
-        }
+        call.detachment = self.detachment(&call, &message);
         call.beat = self.beat_of(&call);
-        let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };
-        let asking = if self.asks_task(&call, &message) { server_task::asking(&message, call.modern) } else { None };
-        call.asks_task = asking.is_some();
-        let message = asking.unwrap_or(message);
-        let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
-        let message = match asks_progress {
-            true => job::parts::with_parts(job::with_progress(message, &id, &mut call), &id, &mut call),
-            false => message,
-        };
+        let message = self.detachable(message, &id, &mut call);
         let refers = refers && self.rules.enabled();
         let cached = if refers { None } else { reuse::cached(self, &call) };
         let message = if cached.is_none() { call.traced(&id, message) } else { message };

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc};
 use super::Session;
 use super::collected::CollectedResult;
 use super::decision::{FromClient, FromServer, ServerDecision};
-use super::pending::{Call, RequestKind, cancellation};
+use super::pending::{Call, Detachment, RequestKind, cancellation};
 use crate::clock::Clock;
 use crate::collect::{CollectError, Collected, Collector, Count, Ended, Kept, summary};
 use crate::settings::CollectSettings;
@@ -168,7 +168,7 @@ impl Session {
         let collector = Collector {
             settings,
             schema: schema.as_deref(),
-            time_max: Some(settings.time_max(call.detaches_after.map(|_| job_time))),
+            time_max: Some(settings.time_max(call.detachment.as_ref().map(|_| job_time))),
             bytes_max: settings.bytes_max.get().min(limits.message_bytes.saturating_sub(AROUND_BYTES)),
             ask: |arguments: &str| self.ask(message, arguments, send),
         };
@@ -198,7 +198,7 @@ impl Session {
 
     /// Keeps the items of a page for those who read before the end. Blocks.
     fn keep_items(&self, call: &Call, kept: &Kept<'_>) {
-        if let (Some(parts), Ok(store)) = (&call.parts, &self.rules.filter.store)
+        if let (Some(Detachment { parts, .. }), Ok(store)) = (&call.detachment, &self.rules.filter.store)
             && parts.take_items(kept.page.items())
         {
             parts.write(store);

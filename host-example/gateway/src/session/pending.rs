@@ -57,22 +57,10 @@ pub(crate) struct Call {
     pub(super) permits: Vec<Arc<OwnedSemaphorePermit>>,
     /// Whether the server has the request, as far as the gateway decides it.
     pub(super) is_forwarded: bool,
-    /// The message as the server has it, if it is small and the call may become a job that is to be sent again.
-    pub(super) message: Option<Bytes>,
-    /// After how long the call becomes a job, if it may.
-    pub(super) detaches_after: Option<Duration>,
-    /// Whether the gateway asks the server for a task in place of the client.
-    pub(super) asks_task: bool,
-    /// How the client hears of the job.
-    pub(super) form: JobForm,
+    /// How the call becomes a job, if it may.
+    pub(super) detachment: Option<Detachment>,
     /// The job that the call has become. The client has its answer then.
     pub(super) job: Option<Arc<RunningJob>>,
-    /// What has come of its result, if it may become a job.
-    pub(super) parts: Option<Arc<Parts>>,
-    /// The resource in which its result grows, if it may become a job.
-    pub(super) growing: Option<Arc<GrowingResource>>,
-    /// With what the server names the call when it sends a part of the result.
-    pub(super) parts_token: Option<PartsToken>,
     /// The collection of its pages, or what a job goes on with. The server has other requests of the gateway then, and not
     /// this one.
     pub(super) collect: Option<Arc<CollectState>>,
@@ -80,6 +68,25 @@ pub(crate) struct Call {
     pub(super) span: Span,
     /// The span of the call while the server has it.
     pub(super) upstream: Span,
+}
+
+/// How a call becomes a job.
+#[derive(Clone, Debug)]
+pub(super) struct Detachment {
+    /// After how long.
+    pub(super) after: Duration,
+    /// How the client hears of the job.
+    pub(super) form: JobForm,
+    /// Whether the gateway asks the server for a task in place of the client.
+    pub(super) asks_task: bool,
+    /// What has come of the result.
+    pub(super) parts: Arc<Parts>,
+    /// With what the server names the call when it sends a part of the result.
+    pub(super) parts_token: Option<PartsToken>,
+    /// The resource in which the result grows.
+    pub(super) growing: Option<Arc<GrowingResource>>,
+    /// The message as the server has it, if it is small and may have to be sent again.
+    pub(super) message: Option<Bytes>,
 }
 
 /// A token for parts of a result.
@@ -111,14 +118,8 @@ impl Call {
             last: now,
             permits: Vec::new(),
             is_forwarded: false,
-            message: None,
-            detaches_after: None,
-            asks_task: false,
-            form: JobForm::default(),
+            detachment: None,
             job: None,
-            parts: None,
-            growing: None,
-            parts_token: None,
             collect: None,
             span: Span::none(),
             upstream: Span::none(),
@@ -127,16 +128,19 @@ impl Call {
 
     /// Whether the call is to become a job now.
     pub(super) fn is_due(&self) -> bool {
-        let is_late = self.detaches_after.is_some_and(|after| self.begun.elapsed() >= after);
+        let is_late = self.detachment.as_ref().is_some_and(|detachment| self.begun.elapsed() >= detachment.after);
         is_late && self.is_forwarded && self.job.is_none()
     }
 
     /// Notes that the call goes to the server, as this message. One of at most `kept_max` bytes may be sent again.
     pub(super) fn forward(&mut self, message: &Bytes, kept_max: u64) {
         self.is_forwarded = true;
-        if self.modern && self.detaches_after.is_some() && message.len() as u64 <= kept_max {
+        if let Some(detachment) = &mut self.detachment
+            && self.modern
+            && message.len() as u64 <= kept_max
+        {
             // A copy, as the message may be a part of a larger buffer.
-            self.message = Some(Bytes::copy_from_slice(message));
+            detachment.message = Some(Bytes::copy_from_slice(message));
         }
     }
 
@@ -153,6 +157,11 @@ impl Call {
         trace::answered(&std::mem::replace(&mut self.upstream, Span::none()), answer);
     }
 
+    /// Whether the client hears of its job in this form, if it becomes one.
+    pub(super) fn becomes(&self, form: JobForm) -> bool {
+        self.detachment.as_ref().is_some_and(|detachment| detachment.form == form)
+    }
+
     /// Its job, if the session sees to the job's end: a collection of pages does so itself.
     pub(super) fn cancelable(&self) -> Option<Arc<RunningJob>> {
         self.job.clone().filter(|_| self.collect.is_none())
@@ -160,7 +169,7 @@ impl Call {
 
     /// Keeps progress of the server, for the job that the call is or becomes, and for its heartbeat.
     pub(super) fn hear(&mut self, notification: &Message) {
-        if self.detaches_after.is_none() && self.beat.is_none() {
+        if self.detachment.is_none() && self.beat.is_none() {
             return;
         }
         let Some(progress) = Progress::read(notification) else { return };

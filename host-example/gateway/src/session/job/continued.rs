@@ -163,7 +163,7 @@ impl Session {
     ) -> Result<Message, String> {
         let failed =
             |reason: String| format!("the server asked for input with the result `input_required`, but {reason}");
-        let Some(message) = &call.message else {
+        let Some(message) = call.detachment.as_ref().and_then(|detachment| detachment.message.as_ref()) else {
             let most = self.rules.config.gateway.job_call_bytes;
             let text = format!(
                 "the call has more than {most} bytes (gateway.job-call-bytes) or is of a revision without such results"

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::server_task::own_request;
 use crate::clock::Clock;
-use crate::session::pending::{Call, RequestKind};
+use crate::session::pending::{Call, ToolCall};
 use crate::session::{Session, collect};
 use crate::tenants::jobs::RunningJob;
 
@@ -58,8 +58,7 @@ impl Kept {
 
 impl Session {
     /// The resource in which the result of a call grows that may become a job.
-    pub(in crate::session) fn growing_of(&self, call: &Call, message: &Message) -> Option<Arc<GrowingResource>> {
-        let RequestKind::Tool(tool) = &call.kind else { return None };
+    pub(super) fn growing_of(&self, tool: &ToolCall, message: &Message) -> Option<Arc<GrowingResource>> {
         let uri = self.rules.config.partial_resource(&tool.name)?.uri(message);
         if uri.is_none() {
             tracing::warn!(tool = tool.name, "the call lacks an argument that `partial-resource` names");
@@ -72,13 +71,15 @@ impl Session {
         let params = notification.params();
         let Some(uri) = params.uri.as_deref() else { return };
         let state = self.state();
-        let growing = state.calls.values().flatten().filter_map(|call| call.growing.as_ref());
+        let calls = state.calls.values().flatten();
+        let growing = calls.filter_map(|call| call.detachment.as_ref()?.growing.as_ref());
         growing.filter(|growing| growing.uri == uri).for_each(|growing| growing.changed.notify_one());
     }
 
     /// Reads the resource of a call that has become a job, until the job ends.
     pub(super) fn follow_resource(self: &Arc<Self>, call: &Call, job: &Arc<RunningJob>) {
-        let Some(growing) = call.growing.clone() else { return };
+        let growing = call.detachment.as_ref().and_then(|detachment| detachment.growing.clone());
+        let Some(growing) = growing else { return };
         let (session, call, job) = (Arc::clone(self), call.clone(), Arc::clone(job));
         let follow = async move {
             if let Err(reason) = session.read_growing(&growing, &call, &job).await {

@@ -25,7 +25,7 @@ use self::status::Status;
 pub(super) use self::task::JobForm;
 use crate::session::Session;
 use crate::session::decision::{Failure, Filtering, FromServer};
-use crate::session::pending::{Call, RequestKind, cancellation};
+use crate::session::pending::{Call, Detachment, RequestKind, cancellation};
 use crate::settings::{JobMode, SchemaStrategy};
 use crate::tenants::jobs::{JobCall, Outcome, RunningJob};
 
@@ -109,8 +109,8 @@ impl Session {
         self.state().calls.values().flatten().any(|call| call.job.is_some())
     }
 
-    /// After how long a call becomes a job, and in which form; `None` if it does not.
-    pub(super) fn detachment(&self, call: &Call, message: &Message) -> Option<(Duration, JobForm)> {
+    /// How a call becomes a job; `None` if it does not.
+    pub(super) fn detachment(&self, call: &Call, message: &Message) -> Option<Detachment> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
         // What is fetched from a job has no outputs for programs.
@@ -132,13 +132,32 @@ impl Session {
             (_, JobForm::Descriptor) if self.rules.has_name_conflict() => return None,
             (_, JobForm::Descriptor | JobForm::Task) => own.wait(),
         };
-        Some((after, form))
+        let parts = self.parts_of(tool)?;
+        let growing = self.growing_of(tool, message);
+        Some(Detachment { after, form, asks_task: false, parts, parts_token: None, growing, message: None })
+    }
+
+    /// The message of a call for the server: where the call may become a job, it asks for a task, or for progress and parts of
+    /// the result.
+    pub(super) fn detachable(&self, message: Message, id: &Id, call: &mut Call) -> Message {
+        let message = if call.becomes(JobForm::AskedTask) { task::without_task(&message) } else { message };
+        let asking = if self.asks_task(call, &message) { server_task::asking(&message, call.modern) } else { None };
+        let is_task = asking.is_some();
+        let message = asking.unwrap_or(message);
+        let asks_progress = self.collects(call, &message).is_none();
+        let Some(detachment) = &mut call.detachment else { return message };
+        detachment.asks_task = is_task;
+        if !asks_progress {
+            return message;
+        }
+        let message = parts::with_parts(message, id, detachment);
+        with_progress(message, id, call)
     }
 
     /// Whether the gateway asks the server for a task, for a client that cannot use one.
-    pub(super) fn asks_task(&self, call: &Call, message: &Message) -> bool {
+    fn asks_task(&self, call: &Call, message: &Message) -> bool {
         let RequestKind::Tool(tool) = &call.kind else { return false };
-        let may_be_one = call.detaches_after.is_some() && call.form == JobForm::Descriptor;
+        let may_be_one = call.becomes(JobForm::Descriptor);
         let tenant = &self.owner.tenant;
         let is_offered = || call.modern || self.rules.caches.requires_tasks(tenant, &tool.name);
         // A task of the server is a job at once, so there has to be room for one.
@@ -150,7 +169,7 @@ impl Session {
     pub(crate) fn detaches_at(&self, id: &Id) -> Option<Instant> {
         let state = self.state();
         let call = state.calls.get(id)?.front()?;
-        Some(call.begun + call.detaches_after?)
+        Some(call.begun + call.detachment.as_ref()?.after)
     }
 
     /// Whether the call with this id is to become a job at once.
@@ -180,10 +199,11 @@ impl Session {
         if !call.is_due() {
             return None;
         }
+        let form = call.detachment.as_ref()?.form;
         let job = self.begin_job(call, self.rules.config.gateway.jobs_max)?;
         let message = self.begun(id, call, &job);
         call.job = Some(Arc::clone(&job));
-        Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job, call.form)) })
+        Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job, form)) })
     }
 
     /// Cancels jobs, and ends those that take too long. Returns the cancellations for the server.
@@ -232,10 +252,13 @@ impl Session {
 
     /// Begins the job of a call that the server has answered, if the call is to be one.
     pub(super) fn begin_answered(self: &Arc<Self>, call: &Call, answer: &Message) -> Option<Arc<RunningJob>> {
-        let is_task = call.asks_task && ServerTask::created(answer, call).is_some();
-        call.detaches_after.filter(|after| after.is_zero() || is_task)?;
+        let Detachment { after, form, asks_task, .. } = call.detachment.as_ref()?;
+        let is_task = *asks_task && ServerTask::created(answer, call).is_some();
+        if !after.is_zero() && !is_task {
+            return None;
+        }
         // A client that asked for a task reads nothing else, and this job ends at once; the task of the server is there.
-        let is_needed = is_task || call.form == JobForm::AskedTask;
+        let is_needed = is_task || *form == JobForm::AskedTask;
         let max = if is_needed { NonZeroU32::MAX } else { self.rules.config.gateway.jobs_max };
         self.begin_job(call, max)
     }
@@ -245,7 +268,7 @@ impl Session {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let name = name_of(&tool.name).to_owned();
         let job = JobCall { tenant: self.owner.tenant.clone(), tool: name, arguments: tool.query.clone() };
-        let job = self.rules.jobs.begin(job, Arc::clone(call.parts.as_ref()?), max)?;
+        let job = self.rules.jobs.begin(job, Arc::clone(&call.detachment.as_ref()?.parts), max)?;
         let collected = || call.collect.as_ref().and_then(|collection| collection.progress());
         if let Some(progress) = call.reported.clone().or_else(collected) {
             job.report(progress);
@@ -256,9 +279,10 @@ impl Session {
 
     /// The response that the client gets in place of the result.
     fn begun(&self, id: &Id, call: &Call, job: &Arc<RunningJob>) -> Bytes {
+        let form = call.detachment.as_ref().map(|detachment| detachment.form).unwrap_or_default();
         call.shaped(mcp::response(
             id,
-            &match call.form {
+            &match form {
                 JobForm::Descriptor => self.descriptor(call, job),
                 JobForm::AskedTask | JobForm::Task => task::created(self, call, job),
             },

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{name_of, progress_token};
 use crate::session::Session;
-use crate::session::pending::{Call, PartsToken, RequestKind};
+use crate::session::pending::{Call, Detachment, PartsToken, ToolCall};
 use crate::tenants::jobs::Parts;
 
 /// Metadata key of the token for parts of a result, as SEP-2998 proposes it.
@@ -23,8 +23,7 @@ const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/cli
 
 impl Session {
     /// Where what comes of the result of a call is kept that may become a job.
-    pub(in crate::session) fn parts_of(&self, call: &Call) -> Option<Arc<Parts>> {
-        let RequestKind::Tool(tool) = &call.kind else { return None };
+    pub(super) fn parts_of(&self, tool: &ToolCall) -> Option<Arc<Parts>> {
         let parts = Parts::new(&self.owner.tenant, name_of(&tool.name));
         parts.inspect_err(|error| tracing::warn!(%error, "cannot make the handle of a job")).ok().map(Arc::new)
     }
@@ -36,15 +35,17 @@ impl Session {
         let Some(token) = token else { return false };
         let (parts, is_awaited) = {
             let mut state = self.state();
-            let of_token = |call: &&mut Call| call.parts_token.as_ref().is_some_and(|own| own.token == token);
-            let Some(call) = state.calls.values_mut().flatten().find(of_token) else { return false };
+            let own = |call: &Call| {
+                let detachment = call.detachment.as_ref()?;
+                let own = detachment.parts_token.as_ref().filter(|own| own.token == token)?;
+                Some((Arc::clone(&detachment.parts), call.job.is_none() && !own.is_own))
+            };
+            let found = state.calls.values_mut().flatten().find_map(|call| Some((own(call)?, call)));
+            let Some((own, call)) = found else { return false };
             call.last = Instant::now();
-            let is_own = call.parts_token.as_ref().is_some_and(|own| own.is_own);
-            (call.parts.clone(), call.job.is_none() && !is_own)
+            own
         };
-        if let Some(parts) = parts
-            && parts.hear(notification)
-        {
+        if parts.hear(notification) {
             let rules = Arc::clone(&self.rules);
             self.rules.workers.run(move |_| {
                 if let Ok(store) = &rules.filter.store {
@@ -57,16 +58,16 @@ impl Session {
 }
 
 /// Asks the server for parts of the result before its end in place of the client, if that has not asked.
-pub(in crate::session) fn with_parts(message: Message, id: &Id, call: &mut Call) -> Message {
+pub(super) fn with_parts(message: Message, id: &Id, detachment: &mut Detachment) -> Message {
     let Some(params) = message.value(&["params"]) else { return message };
     let asked = message.value(&["params", "_meta", PARTS_TOKEN]).filter(|token| token != "null");
     if let Some(token) = asked {
-        call.parts_token = Some(PartsToken { token: Id::of_json(&String::from_utf8_lossy(&token)), is_own: false });
+        detachment.parts_token = Some(PartsToken { token: Id::of_json(&String::from_utf8_lossy(&token)), is_own: false });
         return message;
     }
     let token = progress_token(id);
     let params = mcp::with_metadata(&params, PARTS_TOKEN, token.json());
-    call.parts_token = Some(PartsToken { token, is_own: true });
+    detachment.parts_token = Some(PartsToken { token, is_own: true });
     let message = Message::read(message.with_bytes(&["params"], &params));
     // From 2026-07-28 on, each request says what its client can do.
     let capabilities = message.value(&CAPABILITIES).filter(|json| json.starts_with(b"{"));

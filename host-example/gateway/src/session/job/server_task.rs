@@ -49,8 +49,9 @@ impl ServerTask {
         if answer.value(&super::RESULT_TYPE).is_some_and(|kind| kind == r#""task""#) {
             return serde_json::from_slice(&answer.result()?).ok();
         }
+        let asked = call.detachment.as_ref().is_some_and(|detachment| detachment.asks_task);
         // Without having asked for one, this may be a result with such a member.
-        serde_json::from_slice(&answer.value(&["result", "task"]).filter(|_| call.asks_task)?).ok()
+        serde_json::from_slice(&answer.value(&["result", "task"]).filter(|_| asked)?).ok()
     }
 
     fn interval(&self) -> Duration {
@@ -248,7 +249,7 @@ pub(super) fn own_request<'a>(
 ) -> Option<Bytes> {
     let mut params: BTreeMap<&str, Box<RawValue>> = params.into_iter().collect();
     if call.modern {
-        let call = Message::read(call.message.clone()?);
+        let call = Message::read(call.detachment.as_ref()?.message.clone()?);
         let mut meta: BTreeMap<String, Box<RawValue>> =
             serde_json::from_slice(&call.value(&["params", "_meta"])?).ok()?;
         meta.remove("progressToken");
