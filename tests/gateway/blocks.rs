@@ -282,3 +282,21 @@ fn metadata_stays_when_small_and_is_never_a_section() {
         }
     }
 }
+
+// The name of a file has only the last step of a URI, and several may end alike.
+#[test]
+fn a_section_says_which_resource_it_was() {
+    let resource = |user: u32| {
+        let rows: Vec<Value> = (0..4_000).map(|row| json!({"user": user, "row": row})).collect();
+        let text = [json!(rows).to_string(), words(1, 40_000)][user as usize % 2].clone();
+        json!({"type": "resource", "resource": {"uri": format!("db://users/{user}/export"), "text": text}})
+    };
+    let script = Script::new().call("export", json!({"content": [resource(4_711), resource(4_712)]}));
+    let mut gateway = script.start();
+    let summary = gateway.descriptor("export")["summary"].clone();
+    let uris: Vec<&str> = summary.as_object().unwrap().values().filter_map(|section| section["uri"].as_str()).collect();
+    for user in [4_711, 4_712] {
+        let uri = format!("db://users/{user}/export");
+        assert!(uris.contains(&uri.as_str()), "{uri}: {summary}");
+    }
+}

@@ -374,6 +374,10 @@ fn broken_answers_are_clear_errors() {
         ("bad escape", json!([answer(r#"{"content":[{"type":"text","text":"\x"}]}"#)])),
         ("comma", json!([answer(r#"{"content":[],}"#)])),
         ("more after the end", json!([format!("{} x", answer(r#"{"content":[]}"#))])),
+        (
+            "a message before it",
+            json!([format!(r#"{{"jsonrpc":"2.0","method":"a/b"}} {}"#, answer(r#"{"content":[]}"#))]),
+        ),
         ("nan", json!([answer(r#"{"content":[],"n":NaN}"#)])),
         ("python", json!([answer(r"{'content':[]}")])),
         ("not UTF-8", json!([{"bytes": base64(&not_utf8)}])),

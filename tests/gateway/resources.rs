@@ -338,6 +338,24 @@ fn wrong_handles_are_errors_of_the_tool() {
     }
 }
 
+// However long what was given is, its error is short and says what to do.
+#[test]
+fn an_error_does_not_repeat_a_long_argument() {
+    let (mut gateway, handle) = offloaded(Script::new());
+    let long = "x y ".repeat(50_000);
+    for (tool, arguments) in [
+        ("lro_read", json!({"handle": long})),
+        ("lro_extract", json!({"handle": long})),
+        ("lro_extract", json!({"handle": handle, "section": long})),
+        ("lro_extract", json!({"handle": handle, "select": [long]})),
+        ("lro_extract", json!({"handle": handle, "recipe": long})),
+    ] {
+        let result = gateway.call(tool, arguments);
+        let text = first_text(&result);
+        assert!(result["isError"] == true && text.chars().count() < 5_000, "{tool}: {} characters", text.len());
+    }
+}
+
 /// The arguments that reach the server when the client sends these.
 fn arguments_upstream(gateway: &mut Scripted, tool: &str, arguments: &str) -> Value {
     let call = format!(

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::blocks::Object;
 use super::error::MEMBERS_MAX;
 use super::method;
-use super::span::{self, Span};
+use super::span::{self, Member, Span};
 
 /// Most messages of a batch: 1,024. Only revision 2025-03-26 has batches.
 pub const BATCH_MESSAGES_MAX: usize = 1_024;
@@ -410,16 +410,19 @@ impl Message {
         scalar(self.bytes.get(self.id.clone()?)?)
     }
 
-    /// Calls `found` with every id that some reader may use: of all duplicate members, and of the messages of a batch.
+    /// Calls `found` with every id that some reader may use: of all duplicate members, of the messages of a batch, and of
+    /// objects behind the first, which who reads a stream of values finds.
     pub fn each_id(&self, found: &mut dyn FnMut(Id)) {
         self.each_id_within(BATCH_LEVELS_MAX, found);
     }
 
     fn each_id_within(&self, levels: usize, found: &mut dyn FnMut(Id)) {
-        for member in &self.outer.members {
-            if span::string(&self.bytes, &member.key).is_some_and(|name| span::folded(&name) == "id") {
-                self.bytes.get(member.value.clone()).and_then(scalar).into_iter().for_each(&mut *found);
-            }
+        self.ids_of(&self.outer.members, found);
+        let mut at = skip_white(&self.bytes, self.outer.end);
+        while self.kind == Kind::Other && self.bytes.get(at) == Some(&b'{') {
+            let (members, end) = span::members(&self.bytes, at, ENVELOPE_MEMBERS_MAX, |_, _| None);
+            self.ids_of(&members, found);
+            at = skip_white(&self.bytes, end.max(at + 1));
         }
         if self.kind == Kind::Batch && levels > 0 {
             span::elements(&self.bytes, self.start, 0, |start| {
@@ -427,6 +430,14 @@ impl Message {
                 Self::read(self.bytes.slice(start..end)).each_id_within(levels - 1, found);
                 Some(end)
             });
+        }
+    }
+
+    fn ids_of(&self, members: &[Member], found: &mut dyn FnMut(Id)) {
+        for member in members {
+            if span::string(&self.bytes, &member.key).is_some_and(|name| span::folded(&name) == "id") {
+                self.bytes.get(member.value.clone()).and_then(scalar).into_iter().for_each(&mut *found);
+            }
         }
     }
 

@@ -370,7 +370,7 @@ impl<'a> Builder<'a> {
         let rules =
             entry.rule.and_then(|rule| self.call.settings.sections.get(rule)).map(|rule| rule.summaries.as_slice());
         let mut names = Names::default();
-        for name in ["count", "form", "base64", "constants"] {
+        for name in ["count", "uri", "form", "base64", "constants"] {
             names.unique(name);
         }
         let constants = self.constants(profile);

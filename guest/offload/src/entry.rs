@@ -35,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) pointer: Option<String>,
     pub(crate) shape: Option<SectionShape>,
     pub(crate) media_type: String,
+    /// URI of the resource that it was embedded in.
+    pub(crate) uri: Option<String>,
     pub(crate) records: u64,
     pub(crate) bytes: u64,
     pub(crate) tokens: u64,
@@ -61,6 +63,7 @@ impl Default for Entry {
             pointer: None,
             shape: None,
             media_type: String::new(),
+            uri: None,
             records: 0,
             bytes: 0,
             tokens: 0,

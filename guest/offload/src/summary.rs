@@ -29,6 +29,9 @@ pub(crate) fn counts(summary: &mut Object, entry: &Entry) {
             summary.member("bytes", &entry.bytes.to_string()).member("media_type", &string(&entry.media_type))
         }
     };
+    if let Some(uri) = &entry.uri {
+        summary.member("uri", &string(uri));
+    }
     if let Some(form) = entry.form {
         summary.member("form", &string(&in_words(form)));
     }

@@ -19,6 +19,9 @@ use crate::records::{Derived, Records};
 use crate::strings::{Outer, STRINGS_MAX};
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 
+/// Maximum number of characters of the URI of a resource in a descriptor.
+const URI_CHARACTERS_MAX: usize = 500;
+
 /// Writes the planned parts into the preopened directory and describes them.
 ///
 /// # Errors
@@ -67,6 +70,12 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
     }
     writer.name_after_session()?;
     Ok(writer.describe())
+}
+
+/// The URI of the embedded resource that a part is, or its beginning.
+fn uri(part: &Part) -> Option<String> {
+    let uri = part.name.as_deref().filter(|name| name.contains(':'))?;
+    Some(uri.chars().take(URI_CHARACTERS_MAX).collect())
 }
 
 /// The parts that join each part.
@@ -284,6 +293,10 @@ impl Writer<'_> {
     }
 
     fn describe(mut self) -> Descriptor {
+        for entry in &mut self.contents.entries {
+            let part = entry.parts.first().filter(|_| entry.parts.len() == 1);
+            entry.uri = part.and_then(|part| self.parts.get(*part as usize)).and_then(uri);
+        }
         let recipes = recipes::of_files(self.call, &self.contents.entries);
         for (entry, recipes) in self.contents.entries.iter_mut().zip(recipes) {
             entry.recipes = recipes;

@@ -7,6 +7,8 @@ mod definitions;
 mod search;
 mod sql;
 
+use std::borrow::Cow;
+
 use lro_contract::manifest::{FileKind, OffloadRecord};
 use lro_contract::query::QueryError;
 use lro_contract::ulid::Ulid;
@@ -32,6 +34,9 @@ pub fn reads_offloads(name: &str) -> bool {
 /// Maximum size in bytes of a page that the tool returns; larger values are lowered to it. Even with escapes, such a
 /// page stays below the 500,000 characters from which on Claude Code withholds a result from its model.
 pub const PAGE_BYTES_MAX: u32 = 200_000;
+
+/// Maximum number of characters of the text of an error: an argument that it quotes may have any length.
+const ERROR_CHARACTERS_MAX: usize = 4_000;
 
 /// JSON-RPC error code "invalid params".
 pub const INVALID_PARAMS: i32 = -32602;
@@ -72,7 +77,7 @@ impl Failure {
     /// Protocol errors.
     pub fn answer(self) -> Result<String, ProtocolError> {
         match self {
-            Self::Tool(text) => Ok(tool_error(&text)),
+            Self::Tool(text) => Ok(tool_error(&both_ends(&text))),
             Self::Protocol(message) => Err(ProtocolError { code: INVALID_PARAMS, message }),
         }
     }
@@ -87,6 +92,20 @@ impl Failure {
         match self {
             Self::Tool(message) | Self::Protocol(message) => message,
         }
+    }
+}
+
+/// A text with its middle cut out, if it is longer than [`ERROR_CHARACTERS_MAX`]: errors quote what they were given at the
+/// beginning, and end with the way out.
+fn both_ends(text: &str) -> Cow<'_, str> {
+    const HALF: usize = ERROR_CHARACTERS_MAX / 2;
+    let (beginning, end) = (text.char_indices().nth(HALF), text.char_indices().nth_back(HALF - 1));
+    match (beginning, end) {
+        (Some((beginning, _)), Some((end, _))) if beginning < end => {
+            let (beginning, end) = (text.get(..beginning), text.get(end..));
+            Cow::Owned([beginning.unwrap_or_default(), " … ", end.unwrap_or_default()].concat())
+        }
+        _ => Cow::Borrowed(text),
     }
 }
 

@@ -62,7 +62,8 @@ pub(super) fn with_parts(message: Message, id: &Id, detachment: &mut Detachment)
     let Some(params) = message.value(&["params"]) else { return message };
     let asked = message.value(&["params", "_meta", PARTS_TOKEN]).filter(|token| token != "null");
     if let Some(token) = asked {
-        detachment.parts_token = Some(PartsToken { token: Id::of_json(&String::from_utf8_lossy(&token)), is_own: false });
+        detachment.parts_token =
+            Some(PartsToken { token: Id::of_json(&String::from_utf8_lossy(&token)), is_own: false });
         return message;
     }
     let token = progress_token(id);
