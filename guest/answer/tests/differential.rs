@@ -388,6 +388,8 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
             None => groups.push((key, vec![record])),
         }
     }
+    let has_numbers = records.iter().any(|record| find(record, "a").is_some_and(Value::is_number));
+    let is_compared = if has_numbers { Value::is_number } else { Value::is_string };
     groups
         .into_iter()
         .map(|(key, members)| {
@@ -399,7 +401,9 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
             }
             let numbers: Vec<&Value> =
                 members.iter().filter_map(|record| find(record, "a")).filter(|value| value.is_number()).collect();
-            let mut ordered = numbers.clone();
+            let compared: Vec<&Value> =
+                members.iter().filter_map(|record| find(record, "a")).filter(|value| is_compared(value)).collect();
+            let mut ordered = compared.clone();
             ordered.sort_by(|left, right| compare(Some(left), Some(right)));
             let (mut integers, mut units, mut rest, mut exact) = (0_i128, 0_i128, 0.0, true);
             for number in &numbers {
@@ -423,7 +427,7 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
             // The first of equal ones.
             let max = ordered
                 .last()
-                .and_then(|last| numbers.iter().find(|number| compare(Some(number), Some(last)).is_eq()).copied());
+                .and_then(|last| compared.iter().find(|number| compare(Some(number), Some(last)).is_eq()).copied());
             result.insert("max_a".to_owned(), max.cloned().unwrap_or(Value::Null));
             let avg = if numbers.is_empty() { Value::Null } else { float(sum / numbers.len() as f64) };
             result.insert("avg_a".to_owned(), avg);
