@@ -1,5 +1,6 @@
 //! The fields of a query: their values in a record, and whether any record has them.
 
+use lro_contract::query::document::shown;
 use lro_json::path::{self, Step};
 use lro_json::walk::{self, Damaged};
 
@@ -118,6 +119,14 @@ impl Fields {
     /// Records which fields other records did not have.
     pub(crate) fn keep_unseen(&mut self, others: &[FieldId]) {
         self.unseen.retain(|id| others.contains(id));
+    }
+
+    /// A field as notes name it.
+    pub(crate) fn shown(&self, id: FieldId) -> String {
+        match self.fields.get(id).map_or("", |field| field.spelled.as_str()) {
+            "" => ".".to_owned(),
+            spelled => shown(spelled),
+        }
     }
 
     /// A field that no record had, as the query writes it.

@@ -13,11 +13,15 @@ use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::number::spelled;
+use crate::numeric::{texts_were, with_number};
 use crate::results::{Output, outputs, write_selected};
 use crate::sum::Sum;
 
 /// Most memory of all groups, in bytes, once for their keys and once for their results: 16 MiB.
 pub const GROUPS_BYTES_MAX: usize = 16 << 20;
+
+/// Most notes of an answer.
+const NOTES_MAX: usize = 8;
 
 /// All groups so far.
 #[derive(Debug)]
@@ -31,7 +35,14 @@ pub(crate) struct Groups {
     ends: Vec<u32>,
     /// The accumulators of each group, one per aggregate.
     accumulators: Vec<Accumulator>,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
     key: Vec<u8>,
+    /// Bytes of all extremes.
+    extreme_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -39,6 +50,18 @@ struct Computed {
     name: String,
     kind: AggregateKind,
     field: Option<FieldId>,
+    others: Others,
+}
+
+/// How many values of a field are no numbers, null apart.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Others {
+    /// Texts that were read as numbers.
+    numeric: u64,
+    /// Other texts.
+    texts: u64,
+    /// Neither numbers nor texts.
+    rest: u64,
 }
 
 /// A group of a part of the records.
@@ -59,8 +82,11 @@ enum Accumulator {
         sum: Sum,
         count: u64,
     },
-    /// For a least or greatest number.
-    Extreme(Option<Extreme>),
+    /// For a least or greatest value: that of the numbers, and that of the texts, which counts if the field has no numbers.
+    Extreme {
+        number: Option<Extreme>,
+        text: Option<Extreme>,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -83,11 +109,14 @@ impl Groups {
             text: Vec::new(),
             ends: Vec::new(),
             accumulators: Vec::new(),
-            key: Vec::new(),
+            scratch: Scratch::default(),
         };
         let names = groups.names();
         match names.iter().enumerate().find(|(index, name)| names.iter().take(*index).any(|other| other == *name)) {
-            Some((_, name)) => Err(ExtractError::Invalid(format!("group: two fields are named {name}"))),
+            Some((_, name)) => Err(ExtractError::Invalid(format!(
+                "group: two fields are named {name}: give one of them another name, as in {{\"field\": \"{name}\", \"as\": \"other\"}}; \
+                 `{name}=other` on the command line"
+            ))),
             None => Ok(groups),
         }
     }
@@ -102,18 +131,19 @@ impl Groups {
     #[inline(always)]
     pub(crate) fn add(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
         let damaged = |_| ExtractError::Damaged(record.number);
-        self.key.clear();
+        let key = &mut self.scratch.key;
+        key.clear();
         for output in &self.by {
             let value = fields.value(record, output.field).map_err(damaged)?;
-            key::push(&mut self.key, value, Case::Sensitive).map_err(damaged)?;
+            key::push(key, value, Case::Sensitive).map_err(damaged)?;
         }
-        let (index, is_new) = self.keys.index(&self.key)?;
+        let (index, is_new) = self.keys.index(key)?;
         if is_new {
             self.begin(fields, record)?;
         }
         let count = self.aggregates.len();
         let accumulators = self.accumulators.iter_mut().skip(index * count);
-        for (aggregate, state) in self.aggregates.iter().zip(accumulators) {
+        for (aggregate, state) in self.aggregates.iter_mut().zip(accumulators) {
             let value = match aggregate.field {
                 Some(field) => match fields.value(record, field).map_err(damaged)? {
                     Some(value) => Some(value),
@@ -121,9 +151,9 @@ impl Groups {
                 },
                 None => None,
             };
-            state.add(aggregate.kind, value, &mut self.key).map_err(damaged)?;
+            state.add(aggregate.kind, value, &mut aggregate.others, &mut self.scratch).map_err(damaged)?;
         }
-        Ok(())
+        self.check_size()
     }
 
     #[cold]
@@ -133,6 +163,11 @@ impl Groups {
         write_selected(&mut self.text, &self.by, fields, record).map_err(damaged)?;
         checked(self.text.get(start..).unwrap_or_default()).map_err(damaged)?;
         self.begin_accumulators()
+    }
+
+    /// What values of each aggregate are no numbers.
+    pub(crate) fn others(&self) -> Vec<Others> {
+        self.aggregates.iter().map(|aggregate| aggregate.others).collect()
     }
 
     /// The groups of a part of the records, as they come.
@@ -149,7 +184,8 @@ impl Groups {
     }
 
     /// Adds the groups of a part of the records that follows.
-    pub(crate) fn absorb(&mut self, part: &[PartialGroup<'_>]) -> Result<(), ExtractError> {
+    pub(crate) fn absorb(&mut self, part: &[PartialGroup<'_>], others: &[Others]) -> Result<(), ExtractError> {
+        self.aggregates.iter_mut().zip(others).for_each(|(aggregate, others)| aggregate.others.add(others));
         for group in part {
             let (index, is_new) = self.keys.index(group.key)?;
             if is_new {
@@ -158,11 +194,12 @@ impl Groups {
             }
             let states = self.accumulators.iter_mut().skip(index * self.aggregates.len());
             for ((aggregate, state), other) in self.aggregates.iter().zip(states).zip(&group.accumulators) {
-                state.absorb(aggregate.kind, other).ok_or_else(|| {
+                state.absorb(aggregate.kind, other, &mut self.scratch).ok_or_else(|| {
                     let name = &aggregate.name;
                     ExtractError::Invalid(format!("group: {name} depends on the order of the records"))
                 })?;
             }
+            self.check_size()?;
         }
         Ok(())
     }
@@ -171,11 +208,39 @@ impl Groups {
     fn begin_accumulators(&mut self) -> Result<(), ExtractError> {
         self.ends.push(self.text.len() as u32);
         self.accumulators.extend(self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.kind)));
-        if self.text.len() + self.accumulators.len() * size_of::<Accumulator>() > GROUPS_BYTES_MAX {
+        self.check_size()
+    }
+
+    #[inline(always)]
+    fn check_size(&self) -> Result<(), ExtractError> {
+        let accumulators = self.accumulators.len() * size_of::<Accumulator>();
+        if self.text.len() + accumulators + self.scratch.extreme_bytes > GROUPS_BYTES_MAX {
             let message = format!("groups-bytes: all groups together need more than {GROUPS_BYTES_MAX} bytes");
             return Err(ExtractError::Limit(message));
         }
         Ok(())
+    }
+
+    /// For each aggregate, whether it has found a number in any group.
+    fn with_numbers(&self) -> Vec<bool> {
+        let count = self.aggregates.len();
+        let has_number = |index| self.accumulators.iter().skip(index).step_by(count).any(Accumulator::has_number);
+        (0..count).map(has_number).collect()
+    }
+
+    /// What the values that are no numbers were taken for.
+    pub(crate) fn notes(&self, fields: &Fields) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (aggregate, has_numbers) in self.aggregates.iter().zip(self.with_numbers()) {
+            let Some(field) = aggregate.field else { continue };
+            for note in aggregate.others.notes(aggregate.kind, has_numbers) {
+                let note = format!("`{}`: {note}", fields.shown(field));
+                if notes.len() < NOTES_MAX && !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        notes
     }
 
     /// The results as lines.
@@ -184,18 +249,20 @@ impl Groups {
             self.text.extend_from_slice(b"{}");
             self.begin_accumulators()?;
         }
+        let with_numbers = self.with_numbers();
         let mut lines = Vec::with_capacity(self.text.len() + self.accumulators.len() * 16);
         let (mut start, mut accumulators) = (0, self.accumulators.iter());
         for end in &self.ends {
             let members = self.text.get(start..*end as usize).unwrap_or_default();
             lines.extend_from_slice(members.strip_suffix(b"}").unwrap_or_default());
-            for (index, (aggregate, state)) in self.aggregates.iter().zip(&mut accumulators).enumerate() {
+            let aggregates = self.aggregates.iter().zip(&with_numbers);
+            for (index, ((aggregate, has_numbers), state)) in aggregates.zip(&mut accumulators).enumerate() {
                 if index > 0 || members.len() > 2 {
                     lines.push(b',');
                 }
                 lines.extend_from_slice(string(&aggregate.name).as_bytes());
                 lines.push(b':');
-                state.write(aggregate.kind, &mut lines);
+                state.write(aggregate.kind, *has_numbers, &mut lines);
             }
             lines.extend_from_slice(b"}\n");
             start = *end as usize;
@@ -221,7 +288,34 @@ fn computed(asked: &Aggregate, fields: &mut Fields) -> Result<Computed, ExtractE
         return Err(ExtractError::Invalid(format!("group: {kind} needs a field")));
     }
     let field = asked.field.as_ref().map(|field| fields.add(field)).transpose()?;
-    Ok(Computed { name, kind: asked.kind, field })
+    Ok(Computed { name, kind: asked.kind, field, others: Others::default() })
+}
+
+impl Others {
+    fn add(&mut self, others: &Self) {
+        self.numeric += others.numeric;
+        self.texts += others.texts;
+        self.rest += others.rest;
+    }
+
+    /// Notes about an aggregate of these values and, unless there are none, numbers.
+    fn notes(&self, kind: AggregateKind, has_numbers: bool) -> impl Iterator<Item = String> {
+        let is_extreme = matches!(kind, AggregateKind::Min | AggregateKind::Max);
+        let compares_texts = is_extreme && !has_numbers && self.texts > 0;
+        let left_out = if compares_texts { self.rest } else { self.texts + self.rest };
+        let read = (self.numeric > 0).then(|| format!("{} read as numbers", texts_were(self.numeric)));
+        let no_numbers = match compares_texts {
+            _ if has_numbers || self.texts + self.rest == 0 => None,
+            true => Some("it has no numbers, so its texts are compared, character by character".to_owned()),
+            false => Some("it has no numbers".to_owned()),
+        };
+        let kept = if compares_texts { "text" } else { "number" };
+        let left_out = (left_out > 0).then(|| match left_out {
+            1 => format!("1 record where it is no {kept} was left out"),
+            left_out => format!("{left_out} records where it is no {kept} were left out"),
+        });
+        [read, no_numbers, left_out].into_iter().flatten()
+    }
 }
 
 impl Accumulator {
@@ -229,65 +323,145 @@ impl Accumulator {
         match kind {
             AggregateKind::Count => Self::Count(0),
             AggregateKind::Sum | AggregateKind::Avg => Self::Sum { sum: Sum::default(), count: 0 },
-            AggregateKind::Min | AggregateKind::Max => Self::Extreme(None),
+            AggregateKind::Min | AggregateKind::Max => Self::Extreme { number: None, text: None },
         }
     }
 
     #[inline(always)]
-    fn add(&mut self, kind: AggregateKind, value: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<(), Damaged> {
-        let number = value.filter(|value| matches!(value.first(), Some(b'-' | b'0'..=b'9')));
-        match (self, number) {
-            (Self::Count(count), _) => *count += 1,
-            (Self::Sum { sum, count }, Some(number)) => {
+    fn add(
+        &mut self,
+        kind: AggregateKind,
+        value: Option<&[u8]>,
+        others: &mut Others,
+        scratch: &mut Scratch,
+    ) -> Result<(), Damaged> {
+        match (self, value.and_then(|value| value.first())) {
+            (Self::Count(count), _) => {
                 *count += 1;
-                sum.add(number)?;
+                Ok(())
             }
-            (Self::Extreme(extreme), Some(number)) => {
-                scratch.clear();
-                key::push(scratch, Some(number), Case::Sensitive)?;
-                if extreme.as_ref().is_none_or(|extreme| extreme.is_behind(kind, scratch)) {
-                    let number = checked(walk::value(number)?)?;
-                    *extreme = Some(Extreme { key: scratch.as_slice().into(), spelled: number.as_bytes().into() });
+            (state, Some(b'-' | b'0'..=b'9')) => state.add_number(kind, value.unwrap_or_default(), scratch),
+            (state, _) => state.add_other(kind, value.unwrap_or_default(), others, scratch),
+        }
+    }
+
+    #[inline(always)]
+    fn add_number(&mut self, kind: AggregateKind, value: &[u8], scratch: &mut Scratch) -> Result<(), Damaged> {
+        match self {
+            Self::Count(_) => Ok(()),
+            Self::Sum { sum, count } => {
+                *count += 1;
+                sum.add(value)
+            }
+            Self::Extreme { number, .. } => Extreme::offer(number, kind, value, scratch),
+        }
+    }
+
+    /// Adds a value that is not written as a number.
+    fn add_other(
+        &mut self,
+        kind: AggregateKind,
+        value: &[u8],
+        others: &mut Others,
+        scratch: &mut Scratch,
+    ) -> Result<(), Damaged> {
+        match value.first() {
+            Some(b'"') => {
+                let is_number = with_number(value, |number| {
+                    number.map(|number| self.add_number(kind, number, scratch)).transpose().map(|added| added.is_some())
+                })??;
+                if is_number {
+                    others.numeric += 1;
+                    return Ok(());
+                }
+                others.texts += 1;
+                match self {
+                    Self::Extreme { text, .. } => Extreme::offer(text, kind, value, scratch),
+                    _ => Ok(()),
                 }
             }
-            _ => {}
+            Some(b'n') | None => Ok(()),
+            _ => {
+                others.rest += 1;
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    fn has_number(&self) -> bool {
+        match self {
+            Self::Count(_) => false,
+            Self::Sum { count, .. } => *count > 0,
+            Self::Extreme { number, .. } => number.is_some(),
+        }
     }
 
     /// Adds what an accumulator of the same aggregate has of later records; `None` if their order matters.
-    fn absorb(&mut self, kind: AggregateKind, later: &Self) -> Option<()> {
+    fn absorb(&mut self, kind: AggregateKind, later: &Self, scratch: &mut Scratch) -> Option<()> {
         match (self, later) {
             (Self::Count(count), Self::Count(later)) => *count += later,
             (Self::Sum { sum, count }, Self::Sum { sum: later, count: later_count }) => {
                 *count += later_count;
                 sum.absorb(later)?;
             }
-            (Self::Extreme(extreme), Self::Extreme(Some(later)))
-                if extreme.as_ref().is_none_or(|extreme| extreme.is_behind(kind, &later.key)) =>
-            {
-                *extreme = Some(later.clone());
+            (Self::Extreme { number, text }, Self::Extreme { number: later_number, text: later_text }) => {
+                Extreme::absorb(number, kind, later_number.as_ref(), scratch);
+                Extreme::absorb(text, kind, later_text.as_ref(), scratch);
             }
             _ => {}
         }
         Some(())
     }
 
-    fn write(&self, kind: AggregateKind, line: &mut Vec<u8>) {
+    /// Writes the result; `has_numbers` says whether its field has some in any group.
+    fn write(&self, kind: AggregateKind, has_numbers: bool, line: &mut Vec<u8>) {
         let text = match self {
             Self::Count(count) => count.to_string(),
             Self::Sum { sum, .. } if kind == AggregateKind::Sum => sum.to_string(),
             Self::Sum { count: 0, .. } => "null".to_owned(),
             Self::Sum { sum, count } => spelled(sum.amount() / *count as f64),
-            Self::Extreme(None) => "null".to_owned(),
-            Self::Extreme(Some(extreme)) => return line.extend_from_slice(&extreme.spelled),
+            Self::Extreme { number, text } => match if has_numbers { number } else { text } {
+                Some(extreme) => return line.extend_from_slice(&extreme.spelled),
+                None => "null".to_owned(),
+            },
         };
         line.extend_from_slice(text.as_bytes());
     }
 }
 
 impl Extreme {
-    /// Whether another number, by its key, is to stand in its place.
+    /// Keeps the value at the beginning of a text instead, if it is further out.
+    #[inline(always)]
+    fn offer(kept: &mut Option<Self>, kind: AggregateKind, value: &[u8], scratch: &mut Scratch) -> Result<(), Damaged> {
+        let key = &mut scratch.key;
+        key.clear();
+        key::push(key, Some(value), Case::Sensitive)?;
+        if kept.as_ref().is_none_or(|kept| kept.is_behind(kind, key)) {
+            let spelled = checked(walk::value(value)?)?.as_bytes().into();
+            let key = key.as_slice().into();
+            Self { key, spelled }.replace(kept, scratch);
+        }
+        Ok(())
+    }
+
+    fn absorb(kept: &mut Option<Self>, kind: AggregateKind, later: Option<&Self>, scratch: &mut Scratch) {
+        if let Some(later) = later
+            && kept.as_ref().is_none_or(|kept| kept.is_behind(kind, &later.key))
+        {
+            later.clone().replace(kept, scratch);
+        }
+    }
+
+    fn replace(self, kept: &mut Option<Self>, scratch: &mut Scratch) {
+        scratch.extreme_bytes += self.bytes();
+        scratch.extreme_bytes -= kept.replace(self).map_or(0, |last| last.bytes());
+    }
+
+    fn bytes(&self) -> usize {
+        self.key.len() + self.spelled.len()
+    }
+
+    /// Whether another value, by its key, is to stand in its place.
     fn is_behind(&self, kind: AggregateKind, other: &[u8]) -> bool {
         match kind {
             AggregateKind::Min => other < self.key.as_ref(),

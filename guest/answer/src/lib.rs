@@ -14,6 +14,7 @@
 //! | `masks`, `find` | the wanted members of each record, 64 bytes at a time |
 //! | `json` | checks of values |
 //! | `number`, `key`, `keys` | exact comparison, order and equality of values |
+//! | `numeric` | texts that are numbers |
 //! | `fields`, `near` | the fields of a query, and suggestions for an unknown one |
 //! | `condition`, `group`, `sum`, `results`, `order` | the steps of a query |
 //! | `query` | a typed query from beginning to end, and over parts of the records |
@@ -37,6 +38,7 @@ mod keys;
 mod lines;
 mod near;
 mod number;
+mod numeric;
 mod order;
 #[cfg(target_arch = "wasm32")]
 mod preopened;

@@ -6,7 +6,7 @@ use crate::bindings::lro::filter::types::Query;
 use crate::condition::Where;
 use crate::fields::{FieldId, Fields};
 use crate::find::Record;
-use crate::group::{Groups, PartialGroup};
+use crate::group::{Groups, Others, PartialGroup};
 use crate::order::Kept;
 use crate::results::Results;
 use crate::{Answer, Budget, ExtractError, Read, Source, lines, near};
@@ -23,9 +23,11 @@ pub(crate) fn run_part(source: &Source, query: &Query, read: &mut Read<'_>) -> R
     let mut asked = Asked::of_parts(query, Budget { bytes: 0, tokens: 0 })?;
     asked.scan(source, read)?;
     let Asked { fields, grouped, results, matched, examined, .. } = asked;
+    let numeric = results.numeric();
     let (total, kept) = results.into_part();
     let groups = grouped.as_ref().map_or_else(Vec::new, |grouped| grouped.groups.part());
-    let part = Part { unseen: fields.unseen().to_vec(), matched, examined, total, kept, groups };
+    let others = grouped.as_ref().map_or_else(Vec::new, |grouped| grouped.groups.others());
+    let part = Part { unseen: fields.unseen().to_vec(), matched, examined, total, kept, numeric, groups, others };
     postcard::to_allocvec(&part).map_err(|error| ExtractError::Io(format!("a part of the answer: {error}")))
 }
 
@@ -54,8 +56,12 @@ struct Part<'a> {
     examined: u64,
     total: u64,
     kept: Vec<Kept>,
+    /// Of each field to sort by, the texts that were sorted as numbers.
+    numeric: Vec<u64>,
     #[serde(borrow)]
     groups: Vec<PartialGroup<'a>>,
+    /// Of each aggregate of the groups.
+    others: Vec<Others>,
 }
 
 /// A query that is being answered.
@@ -120,8 +126,8 @@ impl Asked {
     fn absorb(&mut self, part: &Part<'_>) -> Result<(), ExtractError> {
         self.fields.keep_unseen(&part.unseen);
         match &mut self.grouped {
-            None => self.results.absorb(part.total, &part.kept, self.examined)?,
-            Some(Grouped { groups, .. }) => groups.absorb(&part.groups)?,
+            None => self.results.absorb(part.total, &part.kept, &part.numeric, self.examined)?,
+            Some(Grouped { groups, .. }) => groups.absorb(&part.groups, &part.others)?,
         }
         self.matched += part.matched;
         self.examined += part.examined;
@@ -137,18 +143,25 @@ impl Asked {
         {
             return Err(near::unknown_field(source, read, field));
         }
-        let (lines, total) = match grouped {
-            None => results.finish(&fields, read)?,
-            Some(Grouped { groups, fields }) => {
+        let (notes, lines, total) = match grouped {
+            None => {
+                let notes = results.notes(&fields);
+                let (lines, total) = results.finish(&fields, read)?;
+                (notes, lines, total)
+            }
+            Some(Grouped { groups, fields: of_groups }) => {
+                let mut notes = groups.notes(&fields);
                 let groups = groups.into_lines()?;
-                fields.finder().scan(0, &groups, |group| results.add(&fields, &group))?;
-                results.finish(&fields, &mut |offset, length| {
+                of_groups.finder().scan(0, &groups, |group| results.add(&of_groups, &group))?;
+                notes.extend(results.notes(&of_groups));
+                let (lines, total) = results.finish(&of_groups, &mut |offset, length| {
                     let rest = usize::try_from(offset).ok().and_then(|offset| groups.get(offset..)).unwrap_or_default();
                     Ok(rest.iter().take(length as usize).copied().collect())
-                })?
+                })?;
+                (notes, lines, total)
             }
         };
-        Ok(lines.answer(total, matched, examined))
+        Ok(Answer { notes, ..lines.answer(total, matched, examined) })
     }
 }
 

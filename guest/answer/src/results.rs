@@ -9,6 +9,7 @@ use crate::fields::{FieldId, Fields};
 use crate::find::Record;
 use crate::key::{self, Case};
 use crate::keys::Keys;
+use crate::numeric::{texts_were, with_number};
 use crate::order::{Kept, Least};
 use crate::{Budget, ExtractError, Read, lines};
 
@@ -29,7 +30,7 @@ pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Results {
     select: Vec<Output>,
     distinct: Option<Keys>,
-    sort: Vec<(FieldId, bool)>,
+    sort: Vec<SortField>,
     least: Option<Least>,
     /// The number of results, without those equal to an earlier one.
     total: u64,
@@ -41,6 +42,14 @@ pub(crate) struct Results {
     lines: Lines,
     key: Vec<u8>,
     line: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct SortField {
+    field: FieldId,
+    descending: bool,
+    /// Texts that were sorted as numbers.
+    numeric: u64,
 }
 
 /// A field and its key in a result: `"name":`.
@@ -58,7 +67,7 @@ impl Results {
         let sort = query
             .sort
             .iter()
-            .map(|key| Ok((fields.add(&key.field)?, key.descending)))
+            .map(|key| Ok(SortField { field: fields.add(&key.field)?, descending: key.descending, numeric: 0 }))
             .collect::<Result<Vec<_>, ExtractError>>()?;
         let least = match sample {
             _ if query.count => None,
@@ -100,9 +109,30 @@ impl Results {
         (self.total, self.least.map_or_else(Vec::new, Least::into_kept))
     }
 
-    /// Adds the results of a part of the records, before which there are so many others.
-    pub(crate) fn absorb(&mut self, total: u64, kept: &[Kept], before: u64) -> Result<(), ExtractError> {
+    /// Of each field to sort by, the texts that were sorted as numbers.
+    pub(crate) fn numeric(&self) -> Vec<u64> {
+        self.sort.iter().map(|sort| sort.numeric).collect()
+    }
+
+    /// What texts were taken for.
+    pub(crate) fn notes(&self, fields: &Fields) -> Vec<String> {
+        let numeric = self.sort.iter().filter(|sort| sort.numeric > 0);
+        let note = |sort: &SortField| {
+            format!("`{}`: {} sorted as numbers", fields.shown(sort.field), texts_were(sort.numeric))
+        };
+        numeric.map(note).collect()
+    }
+
+    /// Adds the results of a part of the records, before which there are so many others; `numeric` as [`Results::numeric`].
+    pub(crate) fn absorb(
+        &mut self,
+        total: u64,
+        kept: &[Kept],
+        numeric: &[u64],
+        before: u64,
+    ) -> Result<(), ExtractError> {
         self.total += total;
+        self.sort.iter_mut().zip(numeric).for_each(|(sort, numeric)| sort.numeric += numeric);
         let Some(least) = &mut self.least else { return Ok(()) };
         kept.iter().try_for_each(|kept| least.absorb(kept, before))
     }
@@ -122,7 +152,7 @@ impl Results {
         self.total += 1;
         if let Some(least) = &mut self.least {
             self.key.clear();
-            rank(&mut self.key, &self.sort, fields, record).map_err(damaged)?;
+            rank(&mut self.key, &mut self.sort, fields, record).map_err(damaged)?;
             return least.offer(&self.key, record);
         }
         if self.count || index < self.offset || index >= self.end { Ok(()) } else { self.emit(fields, record) }
@@ -199,15 +229,27 @@ fn identify(key: &mut Vec<u8>, select: &[Output], fields: &Fields, record: &Reco
 }
 
 /// Appends a key that orders like the results.
-fn rank(key: &mut Vec<u8>, sort: &[(FieldId, bool)], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
-    for (field, descending) in sort {
+fn rank(key: &mut Vec<u8>, sort: &mut [SortField], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
+    for SortField { field, descending, numeric } in sort {
         let start = key.len();
-        key::push(key, fields.value(record, *field)?, Case::Sensitive)?;
+        let value = fields.value(record, *field)?;
+        match value {
+            Some(text) if text.first() == Some(&b'"') => *numeric += u64::from(rank_text(key, text)?),
+            value => key::push(key, value, Case::Sensitive)?,
+        }
         if *descending {
             key.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
         }
     }
     Ok(())
+}
+
+/// Appends the key of a string, or of the number that it is; returns whether it is one.
+fn rank_text(key: &mut Vec<u8>, text: &[u8]) -> Result<bool, Damaged> {
+    with_number(text, |number| {
+        key::push(key, Some(number.unwrap_or(text)), Case::Sensitive)?;
+        Ok(number.is_some())
+    })?
 }
 
 /// Appends an object of the selected fields.

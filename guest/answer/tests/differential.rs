@@ -373,6 +373,12 @@ fn spelled(amount: f64) -> String {
     if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) { amount.to_string() } else { format!("{amount:e}") }
 }
 
+/// A text that is a number as that number.
+fn numeric(value: &Value) -> Value {
+    let number = value.as_str().and_then(|text| serde_json::from_str::<serde_json::Number>(text.trim()).ok());
+    number.map_or_else(|| value.clone(), Value::Number)
+}
+
 fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types::Group) -> Vec<Value> {
     let mut groups: Vec<(Vec<Option<Value>>, Vec<&Value>)> = Vec::new();
     if group.by.is_empty() {
@@ -388,6 +394,8 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
             None => groups.push((key, vec![record])),
         }
     }
+    let has_numbers = records.iter().any(|record| find(record, "a").is_some_and(|value| numeric(value).is_number()));
+    let is_compared = if has_numbers { Value::is_number } else { Value::is_string };
     groups
         .into_iter()
         .map(|(key, members)| {
@@ -397,9 +405,10 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
                     result.insert(by.field.clone(), value);
                 }
             }
-            let numbers: Vec<&Value> =
-                members.iter().filter_map(|record| find(record, "a")).filter(|value| value.is_number()).collect();
-            let mut ordered = numbers.clone();
+            let values: Vec<Value> = members.iter().filter_map(|record| find(record, "a")).map(numeric).collect();
+            let numbers: Vec<&Value> = values.iter().filter(|value| value.is_number()).collect();
+            let compared: Vec<&Value> = values.iter().filter(|value| is_compared(value)).collect();
+            let mut ordered = compared.clone();
             ordered.sort_by(|left, right| compare(Some(left), Some(right)));
             let (mut integers, mut units, mut rest, mut exact) = (0_i128, 0_i128, 0.0, true);
             for number in &numbers {
@@ -423,7 +432,7 @@ fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types:
             // The first of equal ones.
             let max = ordered
                 .last()
-                .and_then(|last| numbers.iter().find(|number| compare(Some(number), Some(last)).is_eq()).copied());
+                .and_then(|last| compared.iter().find(|number| compare(Some(number), Some(last)).is_eq()).copied());
             result.insert("max_a".to_owned(), max.cloned().unwrap_or(Value::Null));
             let avg = if numbers.is_empty() { Value::Null } else { float(sum / numbers.len() as f64) };
             result.insert("avg_a".to_owned(), avg);
@@ -461,9 +470,10 @@ fn naive<'q>(records: &[Value], query: &'q Query) -> Result<(Vec<Value>, u64, u6
             results.push((source, result));
         }
     }
+    let ranked = |value: &Value, field: &str| by_name(value, field).as_ref().map(numeric);
     results.sort_by(|left, right| {
         let orders = query.sort.iter().map(|key| {
-            let order = compare(by_name(left.0, &key.field).as_ref(), by_name(right.0, &key.field).as_ref());
+            let order = compare(ranked(left.0, &key.field).as_ref(), ranked(right.0, &key.field).as_ref());
             if key.descending { order.reverse() } else { order }
         });
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)

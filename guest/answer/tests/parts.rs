@@ -123,6 +123,36 @@ fn parts_of_many_records_merge_to_the_answer_about_all() {
 }
 
 #[test]
+fn parts_of_texts_and_numbers_merge_to_the_answer_and_notes_about_all() {
+    let values = ["\"12\"", "\"N/A\"", "7", "\"2026-01-02\"", "null", "true", "\" 3.5\"", "\"b\""];
+    let record = |number: usize| {
+        let text = number * 37 % 100;
+        // Numbers come after texts, in the last parts only.
+        let value = values[if number < 100 { [1, 3, 5, 7][number % 4] } else { number % 8 }];
+        format!("{{\"g\":{},\"v\":{value},\"text\":\"t{text}\"}}\n", number % 3)
+    };
+    let text: String = (0..200).map(record).collect();
+    let kinds = [AggregateKind::Sum, AggregateKind::Avg, AggregateKind::Min, AggregateKind::Max];
+    let aggregates = |field| kinds.into_iter().map(|kind| aggregate(kind, field)).collect();
+    let queries = [
+        Query { group: group(&[], aggregates("v")), ..all() },
+        Query { group: group(&["g"], aggregates("v")), ..all() },
+        Query { group: group(&["g"], aggregates("text")), ..all() },
+        Query { group: group(&["v"], Vec::new()), sort: sort("v", true), ..all() },
+        Query { sort: sort("v", false), ..all() },
+        Query { sort: sort("v", true), offset: 30, limit: Some(20), ..all() },
+    ];
+    for query in &queries {
+        let whole = ask_cut(text.as_bytes(), usize::MAX, &Question::Query(query.clone()), ROOMY).unwrap();
+        assert!(!whole.notes.is_empty(), "{query:?}");
+        for most in [1, 2, 3, 7] {
+            let merged = ask_in_parts(text.as_bytes(), most, query, ROOMY).unwrap();
+            assert_eq!(format!("{merged:?}"), format!("{whole:?}"), "{query:?} in {most} parts");
+        }
+    }
+}
+
+#[test]
 fn what_needs_all_records_is_not_found_in_parts() {
     let text = "{\"a\":1e-300}\n{\"a\":2}\n{\"a\":1e-300}\n{\"a\":1e300}\n";
     let refused = |query: Query| match ask_in_parts(text.as_bytes(), 2, &query, ROOMY) {

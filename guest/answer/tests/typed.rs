@@ -4,7 +4,9 @@
 
 mod support;
 
-use lro_answer::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Selection, Test};
+use lro_answer::bindings::lro::filter::types::{
+    Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, Test,
+};
 use lro_answer::{
     Budget, ExtractError, FileKind, LIMIT_DEFAULT, LIMIT_MAX, Question, RECORD_BYTES_MAX, Source, extract,
 };
@@ -179,9 +181,9 @@ fn groups() {
     assert_eq!(
         results,
         [
-            r#"{"meta.owner":"u1","count":2,"count_note":1,"sum_age":82,"avg_age":41,"min_age":41,"max_age":41,"max_name":null}"#,
-            r#"{"meta.owner":"u2","count":1,"count_note":0,"sum_age":7,"avg_age":7,"min_age":7,"max_age":7,"max_name":null}"#,
-            r#"{"meta.owner":"U3","count":1,"count_note":0,"sum_age":9007199254740993,"avg_age":9007199254740992,"min_age":9007199254740993,"max_age":9007199254740993,"max_name":null}"#,
+            r#"{"meta.owner":"u1","count":2,"count_note":1,"sum_age":82,"avg_age":41,"min_age":41,"max_age":41,"max_name":"Änne"}"#,
+            r#"{"meta.owner":"u2","count":1,"count_note":0,"sum_age":7,"avg_age":7,"min_age":7,"max_age":7,"max_name":"bob"}"#,
+            r#"{"meta.owner":"U3","count":1,"count_note":0,"sum_age":9007199254740993,"avg_age":9007199254740992,"min_age":9007199254740993,"max_age":9007199254740993,"max_name":"Cyd"}"#,
         ]
     );
     let sorted = Query { sort: sort("sum_age", true), select: select(&["sum_age"]), limit: Some(1), ..query.clone() };
@@ -212,7 +214,7 @@ fn integers_are_exact() {
         sum("{\"n\":1e308}\n{\"n\":1e308}\n"),
         "{\"sum_n\":1.7976931348623157e308,\"avg_n\":1.7976931348623157e308}"
     );
-    assert_eq!(sum("{\"n\":\"1\"}\n{\"n\":null}\n"), "{\"sum_n\":0,\"avg_n\":null}");
+    assert_eq!(sum("{\"n\":\"x\"}\n{\"n\":null}\n"), "{\"sum_n\":0,\"avg_n\":null}");
     assert_eq!(sum("{\"n\":1}\n{\"n\":2}\n"), "{\"sum_n\":3,\"avg_n\":1.5}");
 }
 
@@ -235,6 +237,85 @@ fn sums_do_not_depend_on_the_order_of_records() {
     assert_eq!(sum(&["0.5", "0.5"]), r#"{"sum_n":1,"avg_n":0.5}"#);
     assert_eq!(sum(&["9007199254740993", "0.5", "-0.5"]), r#"{"sum_n":9007199254740992,"avg_n":3002399751580330.5}"#);
     assert_eq!(sum(&["1e300", "1e-300"]), r#"{"sum_n":1e300,"avg_n":5e299}"#);
+}
+
+/// The line and the notes of all aggregates of numbers over a field `v` with these values.
+fn all_of(values: &[&str]) -> (String, Vec<String>) {
+    let text: String = values.iter().map(|value| format!("{{\"v\":{value}}}\n")).collect();
+    let answer = ask(&text, Query { group: group(&[], numeric_aggregates()), ..all() }).unwrap();
+    (answer.lines, answer.notes)
+}
+
+fn numeric_aggregates() -> Vec<Aggregate> {
+    let kinds = [AggregateKind::Sum, AggregateKind::Avg, AggregateKind::Min, AggregateKind::Max];
+    kinds.into_iter().map(|kind| aggregate(kind, "v")).collect()
+}
+
+#[test]
+fn texts_that_are_numbers_count_as_numbers_and_a_note_says_so() {
+    let (line, notes) = all_of(&["1", "\" 2.5 \"", "\"N/A\"", "\"0010\"", "null", "\"-3\"", "\"\\u0034\"", "true"]);
+    assert_eq!(line, "{\"sum_v\":14.5,\"avg_v\":2.9,\"min_v\":-3,\"max_v\":10}\n");
+    assert_eq!(notes, ["`v`: 4 texts were read as numbers", "`v`: 2 records where it is no number were left out"]);
+    let (line, notes) = all_of(&["\"999\"", "\"2999\"", "\"N/A\""]);
+    assert_eq!(line, "{\"sum_v\":3998,\"avg_v\":1999,\"min_v\":999,\"max_v\":2999}\n");
+    assert_eq!(notes, ["`v`: 2 texts were read as numbers", "`v`: 1 record where it is no number was left out"]);
+    assert_eq!(all_of(&["1", "null", "2"]).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_field_without_numbers_has_the_extremes_of_its_texts_and_a_note() {
+    let (line, notes) = all_of(&["\"2026-02-01\"", "\"2026-11-30\"", "\"2025-12-31\"", "null", "[1]"]);
+    assert_eq!(line, "{\"sum_v\":0,\"avg_v\":null,\"min_v\":\"2025-12-31\",\"max_v\":\"2026-11-30\"}\n");
+    assert_eq!(
+        notes,
+        [
+            "`v`: it has no numbers",
+            "`v`: 4 records where it is no number were left out",
+            "`v`: it has no numbers, so its texts are compared, character by character",
+            "`v`: 1 record where it is no text was left out",
+        ]
+    );
+}
+
+#[test]
+fn a_group_of_texts_has_no_extremes_where_another_has_numbers() {
+    let text = "{\"g\":1,\"v\":\"N/A\"}\n{\"g\":2,\"v\":5}\n";
+    let query = Query { group: group(&["g"], vec![aggregate(AggregateKind::Max, "v")]), ..all() };
+    assert_eq!(lines(text, query), ["{\"g\":1,\"max_v\":null}", "{\"g\":2,\"max_v\":5}"]);
+}
+
+#[test]
+fn extremes_of_long_texts_count_for_the_memory_of_groups() {
+    let long = "x".repeat(1 << 20);
+    let text: String = (0..10).map(|id| format!("{{\"g\":{id},\"v\":\"{long}\"}}\n")).collect();
+    let query = Query { group: group(&["g"], vec![aggregate(AggregateKind::Max, "v")]), ..all() };
+    assert!(matches!(ask(&text, query), Err(ExtractError::Limit(why)) if why.starts_with("groups-bytes")));
+}
+
+#[test]
+fn texts_that_are_numbers_sort_as_numbers_and_a_note_says_so() {
+    let text = "{\"v\":\"2999\"}\n{\"v\":\"N/A\"}\n{\"v\":1000}\n{\"v\":\"999\"}\n{\"v\":\"007\"}\n";
+    let sorted = |descending| Query { sort: sort("v", descending), ..all() };
+    let ascending = ["{\"v\":\"007\"}", "{\"v\":\"999\"}", "{\"v\":1000}", "{\"v\":\"2999\"}", "{\"v\":\"N/A\"}"];
+    assert_eq!(lines(text, sorted(false)), ascending);
+    assert!(lines(text, sorted(true)).iter().eq(ascending.iter().rev()));
+    assert_eq!(ask(text, sorted(true)).unwrap().notes, ["`v`: 3 texts were sorted as numbers"]);
+    let groups = Query { group: group(&["v"], Vec::new()), select: select(&["v"]), ..sorted(false) };
+    assert_eq!(lines(text, groups.clone()), ascending);
+    assert_eq!(ask(text, groups).unwrap().notes, ["`v`: 3 texts were sorted as numbers"]);
+    assert!(ask("{\"v\":\"b\"}\n{\"v\":2}\n", sorted(false)).unwrap().notes.is_empty());
+}
+
+#[test]
+fn two_results_of_one_name_are_told_how_to_rename_one() {
+    let text = "{\"count\":1}\n{\"count\":1}\n";
+    let grouped = |name: Option<&str>| {
+        let by = vec![Selection { field: "count".to_owned(), name: name.map(str::to_owned) }];
+        ask(text, Query { group: Some(Group { by, aggregates: Vec::new() }), ..all() })
+    };
+    let Err(ExtractError::Invalid(why)) = grouped(None) else { panic!() };
+    assert!(why.contains(r#"{"field": "count", "as": "other"}"#) && why.contains("`count=other`"), "{why}");
+    assert_eq!(grouped(Some("other")).unwrap().lines, "{\"other\":1,\"count\":2}\n");
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub enum QuestionError {
     #[error("invalid search: {0}")]
     InvalidSearch(String),
     /// No record has this field.
-    #[error("no record has the field `{field}`; there are {}", listed(.near))]
+    #[error("no record has the field `{field}`; there are {}{}", listed(.near), advice(.field))]
     UnknownField {
         /// The field.
         field: String,
@@ -76,7 +76,7 @@ pub enum QuestionError {
         message: String,
     },
     /// The jq program failed on every record.
-    #[error("the jq program failed on all {} records; on record {}: {}", .0.records, .0.first, .0.message)]
+    #[error("the jq program failed on all {} records; on record {}: {}{}", .0.records, .0.first, .0.message, slurp(.0))]
     Failed(Failures),
     /// The query exceeded a limit of the component.
     #[error("the query exceeded the limit {0}")]
@@ -92,9 +92,55 @@ pub enum QuestionError {
     Answer(&'static str),
 }
 
+/// What to write in place of a field that schemas name, but questions do not.
+fn advice(field: &str) -> String {
+    let Some((array, rest)) = field.split_once("[]") else { return String::new() };
+    let first = format!("{array}.0{}", rest.replace("[]", ".0"));
+    let contains = if rest.is_empty() { format!("`{array} contains 'y'`, ") } else { String::new() };
+    format!(
+        ". `{array}[]` stands for each element of `{array}`: use {contains}`{first}` for the first one, or a jq program such as \
+         `select(any(.{array}[]{rest}; . == \"y\"))`"
+    )
+}
+
+/// Says how a program gets all records at once. One that does has a single run that can fail.
+fn slurp(failures: &Failures) -> &'static str {
+    match failures.records {
+        0 | 1 => "",
+        _ => ". It runs on each record by itself; with `slurp` it gets all of them as one array",
+    }
+}
+
 fn listed(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_for_each_element_of_an_array_says_what_to_ask() {
+        let message =
+            |field: &str| QuestionError::UnknownField { field: field.to_owned(), near: Vec::new() }.to_string();
+        let tags = message("tags[]");
+        for advice in ["`tags contains 'y'`", "`tags.0`", "`select(any(.tags[]; . == \"y\"))`"] {
+            assert!(tags.contains(advice), "{tags}");
+        }
+        let nested = message("nested.list[].k");
+        assert!(nested.contains("`nested.list.0.k`") && nested.contains("any(.nested.list[].k; "), "{nested}");
+        assert!(message("tags").ends_with("there are none"));
+    }
+
+    #[test]
+    fn a_program_that_failed_on_each_record_is_told_of_slurp() {
+        let message = |records| {
+            QuestionError::Failed(Failures { records, first: 0, message: "cannot index 0".to_owned() }).to_string()
+        };
+        assert!(message(3000).contains("`slurp`"));
+        assert!(message(1).ends_with("cannot index 0"));
     }
 }

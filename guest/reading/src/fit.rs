@@ -83,13 +83,14 @@ fn fit_group(group: &mut Group, schema: &Schema) -> Vec<(String, String)> {
 fn fit_selection(selection: &mut Selection, schema: &Schema) {
     let field = field(&selection.field, schema);
     if field != selection.field && (field.is_empty() || field.starts_with('/')) {
-        selection.name.get_or_insert_with(|| selection.field.clone());
+        let name = unquoted(&selection.field).unwrap_or_else(|| selection.field.clone());
+        selection.name.get_or_insert(name);
     }
     selection.field = field;
 }
 
-/// A field as the contract spells it: `.` is the whole record, `.name` is `name`, `tags[0]` is `tags.0`. A key that is
-/// spelled like a path is that key, if the records have it and not the path.
+/// A field as the contract spells it: `.` is the whole record, `.name` is `name`, `tags[0]` is `tags.0`, and a name in double
+/// quotes is what is between them. A key that is spelled like a path or in quotes is that key, if the records have it.
 fn field(written: &str, schema: &Schema) -> String {
     if schema.has(&keys(written)) {
         return written.to_owned();
@@ -98,11 +99,19 @@ fn field(written: &str, schema: &Schema) -> String {
     if schema.has(&literal) {
         return spelled(&literal);
     }
+    if let Some(name) = unquoted(written) {
+        return field(&name, schema);
+    }
     match written.strip_prefix('.') {
         Some("") => String::new(),
         Some(rest) => with_steps(rest),
         None => with_steps(written),
     }
+}
+
+/// The name between double quotes, as conditions write one with spaces.
+fn unquoted(written: &str) -> Option<String> {
+    if written.starts_with('"') { serde_json::from_str(written).ok() } else { None }
 }
 
 /// Replaces steps in brackets, `[0]` and `["a key"]`; anything else in brackets stays.
@@ -251,4 +260,20 @@ fn is_plain_number(json: &str) -> bool {
 /// JSON as the content of a string.
 fn text_of(json: &RawValue) -> Box<RawValue> {
     RawValue::from_string(format!("\"{}\"", json.get())).unwrap_or_else(|_| json.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_double_quotes_is_what_is_between_them_unless_a_field_has_that_very_name() {
+        let schema = r#"{"properties":{"first name":{},"\"odd\"":{},"odd":{},"a.b c":{}}}"#;
+        let schema = Schema::new(RawValue::from_string(schema.to_owned()).ok().as_deref());
+        assert_eq!(field("\"first name\"", &schema), "first name");
+        assert_eq!(field("\"odd\"", &schema), "\"odd\"");
+        let mut selection = Selection { field: "\"a.b c\"".to_owned(), name: None };
+        fit_selection(&mut selection, &schema);
+        assert_eq!((selection.field.as_str(), selection.name.as_deref()), ("/a.b c", Some("a.b c")));
+    }
 }
