@@ -54,7 +54,7 @@ impl Run<'_> {
                 if value.is_null() {
                     return Ok(Flow::More);
                 }
-                *ranks |= 1 << value.rank();
+                *ranks |= value.rank().bit();
                 value.push_key(&mut key);
             }
             built.held.take(size(values) + key.len() + BUILT_BYTES)?;
@@ -127,7 +127,7 @@ impl Run<'_> {
             if value.is_null() {
                 return Ok(None);
             }
-            if *ranks != 0 && *ranks & 1 << value.rank() == 0 {
+            if *ranks != 0 && *ranks & value.rank().bit() == 0 {
                 self.mixed_join.set(true);
             }
             value.push_key(&mut key);

@@ -76,7 +76,9 @@ impl Run<'_> {
         let mut notes = Vec::new();
         if self.environment.compared_types.get() {
             notes.push(
-                "a text that is not a number, or an array or object, was compared with a number: such comparisons are null".to_owned(),
+                "values of different types were compared, such as a text that is no number with a number, or a text that is no date with \
+                 a date: such comparisons are null"
+                    .to_owned(),
             );
         }
         if self.mixed_join.get() {

@@ -137,7 +137,7 @@ pub(crate) enum Type {
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
     pub(crate) subqueries: Vec<Answered>,
-    /// Whether a text was compared with a number that it cannot be read as.
+    /// Whether values were compared of which neither can be read as the type of the other.
     pub(crate) compared_types: Cell<bool>,
 }
 
@@ -327,7 +327,7 @@ fn truth(value: &Value) -> Result<Option<bool>, Error> {
         Value::Integer(integer) => Ok(Some(*integer != 0)),
         Value::Double(double) => Ok(Some(*double != 0.0)),
         Value::Text(text) if boolean(text).is_some() => Ok(boolean(text)),
-        Value::Text(_) | Value::Json(_) => {
+        Value::Time(_) | Value::Text(_) | Value::Json(_) => {
             Err(Error::Value(format!("{} is neither true nor false: compare it with something", shown(value))))
         }
     }
@@ -377,7 +377,7 @@ pub(crate) fn cast(value: &Value, to: Type) -> Result<Value, Error> {
     Ok(match to {
         Type::Text => value.to_text().map_or(Value::Null, Value::Text),
         Type::Boolean => match value {
-            Value::Json(_) => return Err(fails("a truth value")),
+            Value::Time(_) | Value::Json(_) => return Err(fails("a truth value")),
             Value::Text(text) => Value::Boolean(boolean(text).ok_or_else(|| fails("a truth value"))?),
             other => logical(truth(other)?),
         },

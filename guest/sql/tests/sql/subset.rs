@@ -83,6 +83,53 @@ fn a_text_is_compared_with_a_number_as_a_number() {
 }
 
 #[test]
+fn in_finds_what_is_equal() {
+    let text = r#"{"v":true}
+{"v":false}
+{"v":"true"}
+{"v":"yes"}
+{"v":"x"}
+{"v":1}
+{"v":1.0}
+{"v":"1"}
+{"v":"1.0"}
+{"v":" 1 "}
+{"v":0}
+{"v":1.5}
+{"v":"1.50"}
+{"v":"2024-05-31"}
+{"v":"2024-05-31T00:00:00Z"}
+{"v":"2024-05-31 00:00:00"}
+{"v":[1]}
+{"v":"[1]"}
+"#;
+    let mut equal = 0;
+    let dates = ["DATE '2024-05-31'".to_owned(), "TIMESTAMP '2024-05-31 00:00:00'".to_owned()];
+    let values = text.lines().map(|line| {
+        let value = line.trim_start_matches("{\"v\":").trim_end_matches('}').replace('"', "'");
+        if value == "[1]" { "CAST('[1]' AS JSON)".to_owned() } else { value }
+    });
+    for value in values.chain(dates) {
+        let sql = format!(
+            "SELECT v, v = {value} IS TRUE AS same, v IN ({value}) AS i, NOT v NOT IN ({value}, 'other') AS n, \
+             v IN (SELECT {value}) AS s, {value} IN (v) AS o FROM t"
+        );
+        for row in rows(&sql, text) {
+            let row: serde_json::Value = serde_json::from_str(&row).unwrap();
+            for column in ["i", "n", "s"] {
+                assert_eq!(row["same"], row[column], "{value}: {row}");
+            }
+            assert_eq!(row["same"] == true, row["o"] == true, "{value}: {row}");
+            equal += usize::from(row["same"] == true);
+        }
+    }
+    assert!(equal > 50, "{equal}");
+    let (found, _) =
+        answer("SELECT v FROM t WHERE v NOT IN ('true') AND v IN (false)", &[Lines { name: "t", text }]).unwrap();
+    assert_eq!(found, [r#"{"v":false}"#, r#"{"v":0}"#]);
+}
+
+#[test]
 fn dates_are_texts() {
     let sql = "SELECT iata, year(owner.since) AS y, date_trunc('month', owner.since) AS m, strftime(owner.since, '%d.%m.%Y %H:%M') AS f, \
         owner.since < DATE '1949-01-01' AS early FROM t WHERE owner IS NOT NULL ORDER BY 2";
@@ -96,6 +143,89 @@ fn dates_are_texts() {
     assert_eq!(
         rows("SELECT epoch_ms(0) AS a, to_timestamp(86399.5) AS b, extract(epoch FROM '1970-01-02') AS c", ""),
         [r#"{"a":"1970-01-01 00:00:00","b":"1970-01-01 23:59:59.5","c":86400.0}"#]
+    );
+}
+
+const TIMES: &str = r#"{"id":1,"t":"2024-05-31T09:00:00Z","d":"2024-05-31"}
+{"id":2,"t":"2024-05-31T23:00:00.500Z","d":"2024-05-31"}
+{"id":3,"t":"2024-05-30 10:00:00","d":"2024-05-30"}
+{"id":4,"t":"2024-05-31T00:00:00","d":"2024-06-01"}
+"#;
+
+/// The ids of the rows of `TIMES` for which a condition holds.
+fn ids_where(condition: &str) -> String {
+    let sql = format!("SELECT id FROM t WHERE {condition} ORDER BY id");
+    let (rows, notes) = answer(&sql, &[Lines { name: "t", text: TIMES }]).unwrap();
+    assert!(notes.is_empty(), "{condition}: {notes:?}");
+    rows.concat().chars().filter(char::is_ascii_digit).collect()
+}
+
+#[test]
+fn texts_are_compared_with_dates_and_timestamps_as_points_in_time() {
+    for (condition, ids) in [
+        ("t < TIMESTAMP '2024-05-31 12:00:00'", "134"),
+        ("t <= DATE '2024-05-31'", "34"),
+        ("t > '2024-05-31 00:00'::TIMESTAMP", "12"),
+        ("t BETWEEN TIMESTAMP '2024-05-31 00:00:00' AND TIMESTAMP '2024-05-31 23:59:59'", "124"),
+        ("t IN (TIMESTAMP '2024-05-31 09:00:00', TIMESTAMP '2024-05-30T10:00:00Z')", "13"),
+        ("t IN (SELECT CAST(t AS TIMESTAMP) FROM t WHERE id = 2)", "2"),
+        ("t NOT IN (DATE '2024-05-31')", "123"),
+        ("date_trunc('hour', t) = t", "134"),
+        ("date_trunc('day', t) = DATE '2024-05-31'", "124"),
+        ("d = date_trunc('day', t)", "123"),
+        ("CAST(d AS DATE) = t", ""),
+        ("t IS NOT DISTINCT FROM TIMESTAMP '2024-05-31T00:00'", "4"),
+        ("nullif(date_trunc('day', t), DATE '2024-05-31') IS NULL", "124"),
+        ("CASE date_trunc('day', t) WHEN DATE '2024-05-30' THEN true END", "3"),
+        ("greatest(CAST(d AS DATE), CAST(t AS TIMESTAMP)) = CAST(t AS TIMESTAMP)", "123"),
+        ("CAST(t AS TIMESTAMP) = (SELECT max(CAST(t AS TIMESTAMP)) FROM t)", "2"),
+        ("d IN (SELECT day FROM (SELECT date_trunc('day', t) AS day FROM t) AS x)", "123"),
+        ("DATE '2024-05-31' = TIMESTAMP '2024-05-31 00:00:00'", "1234"),
+        ("TRY_CAST('x' AS DATE) IS NULL", "1234"),
+    ] {
+        assert_eq!(ids_where(condition), ids, "{condition}");
+    }
+    let sql =
+        "SELECT a.id, b.id FROM t AS a JOIN t AS b ON date_trunc('day', a.t) = CAST(b.d AS TIMESTAMP) ORDER BY 1, 2";
+    assert_eq!(rows(sql, TIMES).len(), 7);
+    let sql = "SELECT min(CAST(t AS TIMESTAMP)) AS a, max(CAST(t AS DATE)) AS b, DATE '2024-05-31' || '!' AS c FROM t";
+    assert_eq!(rows(sql, TIMES), [r#"{"a":"2024-05-30 10:00:00","b":"2024-05-31","c":"2024-05-31!"}"#]);
+}
+
+#[test]
+fn a_text_that_is_no_date_is_not_compared_with_one() {
+    let text = "{\"t\":\"soon\"}\n{\"t\":\"2024-05-31\"}\n";
+    let sql = "SELECT t FROM t WHERE t < TIMESTAMP '2024-06-01 00:00:00'";
+    let (rows, notes) = answer(sql, &[Lines { name: "t", text }]).unwrap();
+    assert_eq!(rows, [r#"{"t":"2024-05-31"}"#]);
+    assert!(matches!(notes.as_slice(), [note] if note.contains("no date")), "{notes:?}");
+}
+
+#[test]
+fn timestamps_in_texts_are_the_same_however_they_are_spelled() {
+    for (condition, ids) in [
+        ("t BETWEEN '2024-05-31 00:00:00' AND '2024-05-31 23:59:59'", "124"),
+        ("t = '2024-05-31 09:00:00'", "1"),
+        ("t = '2024-05-31 23:00:00.5+00:00'", "2"),
+        ("t IN ('2024-05-31 09:00:00', '2024-05-30T10:00:00.000Z')", "13"),
+        ("t < '2024-05-31 00:00:00.001'", "34"),
+        // A date is a text that timestamps of its day begin with.
+        ("t >= '2024-05-31' AND t < '2024-06'", "124"),
+        ("t = '2024-05-31'", ""),
+    ] {
+        assert_eq!(ids_where(condition), ids, "{condition}");
+    }
+    let text = "{\"t\":\"2024-05-31T09:00:00Z\"}\n{\"t\":\"2024-05-31 10:00:00\"}\n{\"t\":\"2024-05-31 09:00:00\"}\n\
+        {\"t\":\"2024-05-31T09:00:00 ERROR\"}\n{\"t\":\"2024-05-31\"}\n";
+    let sql = "SELECT t, count(*) AS n FROM t GROUP BY t ORDER BY t";
+    assert_eq!(
+        rows(sql, text),
+        [
+            r#"{"t":"2024-05-31","n":1}"#,
+            r#"{"t":"2024-05-31T09:00:00Z","n":2}"#,
+            r#"{"t":"2024-05-31 10:00:00","n":1}"#,
+            r#"{"t":"2024-05-31T09:00:00 ERROR","n":1}"#,
+        ]
     );
 }
 
