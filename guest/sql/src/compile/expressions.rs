@@ -356,7 +356,6 @@ fn unsupported(syntax: &Expr) -> Error {
         Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => {
             ("ROLLUP, CUBE and GROUPING SETS", "use UNION ALL of several GROUP BY")
         }
-        Expr::Lambda(_) => ("a lambda", "use jq"),
         Expr::JsonAccess { .. } => ("the operator `:`", "write column.name"),
         other => {
             let text: String = other.to_string().chars().take(80).collect();

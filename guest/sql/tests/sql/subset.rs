@@ -30,7 +30,11 @@ fn values_inside_others_are_columns() {
         "t.owner.name",
         "\"/owner/name\"",
         "owner['name']",
+        "owner->'name'",
         "owner->>'name'",
+        "t.owner -> 'name'",
+        "\"owner\"->'$.name'",
+        "(owner)->'name'",
         "json_extract(owner, '$.name')",
     ] {
         let sql = format!("SELECT {column} AS owner FROM t WHERE iata = 'SEA'");
@@ -48,6 +52,14 @@ fn values_inside_others_are_columns() {
         rows("SELECT owner FROM t WHERE iata = 'JFK'", AIRPORTS),
         [r#"{"owner":{"name":"PANYNJ","since":"1948-07-01T12:30:00Z"}}"#]
     );
+}
+
+#[test]
+fn arrows_bind_more_than_comparisons() {
+    let text = "{\"o\":{\"a\":{\"b\":5},\"l\":[7,8]}}\n{\"o\":{\"a\":{\"b\":6}}}\n";
+    let sql = "SELECT (o->'a'->'b') + 1 AS n, o->'a'->>'b' AS s, o->'l'->1 AS l, lower(o->>'a') AS a FROM t \
+        WHERE o->'a'->'b' = 5 AND o->'l'->0 IN (7) OR o->>'x' = '1' ORDER BY o->'a'->'b'";
+    assert_eq!(rows(sql, text), [r#"{"n":6,"s":"5","l":8,"a":"{\"b\":5}"}"#]);
 }
 
 #[test]
