@@ -170,6 +170,18 @@ impl Value {
         }
     }
 
+    /// What is the same for values that are equal, of whatever types: the number or point in time that it is read as, if any.
+    /// Values that are not equal may share one, such as the texts `7` and `7.0`, which are the number 7 both.
+    pub(crate) fn class(&self) -> Self {
+        match Rank::READ.iter().find_map(|rank| self.read_as(*rank)) {
+            Some(reading) => reading.class(),
+            None => match self {
+                Self::Json(json) => Self::Text(Rc::clone(json)),
+                value => value.clone(),
+            },
+        }
+    }
+
     /// Compares as `=` and `<` do: values of different types as one of them is read beside the other, such as a text as a
     /// number. `None` for null, and for values that cannot be compared.
     pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {

@@ -292,12 +292,66 @@ fn tables_are_joined_by_their_names() {
 }
 
 #[test]
-fn keys_of_different_types_are_said() {
-    let tables = [Lines { name: "a", text: "{\"id\":1}\n" }, Lines { name: "b", text: "{\"id\":\"1\"}\n" }];
-    let (rows, notes) = answer("SELECT * FROM a JOIN b ON a.id = b.id", &tables).unwrap();
+fn keys_of_different_types_are_joined_as_they_compare() {
+    let numbers = Lines { name: "a", text: "{\"n\":7}\n{\"n\":8.0}\n{\"n\":1}\n{\"n\":null}\n" };
+    let mixed = r#"{"k":"7"}
+{"k":"8"}
+{"k":7}
+{"k":"7.0"}
+{"k":" 8 "}
+{"k":true}
+{"k":"true"}
+{"k":"07-1"}
+{"k":null}
+{"k":"2024-05-31"}
+{"k":"2024-05-31T00:00:00Z"}
+{"k":"2024-05-31 00:00:00.0"}
+"#;
+    let tables = [numbers, Lines { name: "c", text: mixed }, Lines { name: "d", text: mixed }];
+    let rows = |sql: &str| answer(sql, &tables).unwrap().0;
+    let joined = rows("SELECT n, k FROM a JOIN c ON a.n = c.k");
+    assert_eq!(
+        joined,
+        [
+            r#"{"n":7,"k":"7"}"#,
+            r#"{"n":7,"k":7}"#,
+            r#"{"n":7,"k":"7.0"}"#,
+            r#"{"n":8.0,"k":"8"}"#,
+            r#"{"n":8.0,"k":" 8 "}"#,
+            r#"{"n":1,"k":true}"#,
+        ]
+    );
+    assert_eq!(rows("SELECT n, k FROM a, c WHERE c.k = a.n"), joined);
+    // The same pairs as without keys.
+    for (keys, pairs) in [
+        ("SELECT c.k, d.k AS l FROM c JOIN d ON c.k = d.k", "SELECT c.k, d.k AS l FROM c JOIN d ON NOT c.k <> d.k"),
+        (
+            "SELECT c.k, d.k AS l FROM c JOIN d USING (k)",
+            "SELECT c.k, d.k AS l FROM c CROSS JOIN d WHERE NOT c.k <> d.k",
+        ),
+        ("SELECT n, k FROM c LEFT JOIN a ON n = k", "SELECT n, k FROM c LEFT JOIN a ON n <= k AND n >= k"),
+        (
+            "SELECT c.k, d.k AS l FROM c JOIN d ON TRY_CAST(c.k AS DATE) = d.k",
+            "SELECT c.k, d.k AS l FROM c JOIN d ON TRY_CAST(c.k AS DATE) <= d.k AND d.k <= TRY_CAST(c.k AS DATE)",
+        ),
+    ] {
+        assert_eq!(rows(keys), rows(pairs), "{keys}");
+    }
+}
+
+#[test]
+fn keys_that_cannot_be_compared_are_said() {
+    let numbers = Lines { name: "a", text: "{\"id\":1}\n" };
+    let texts = |text| Lines { name: "b", text };
+    let sql = "SELECT * FROM a JOIN b ON a.id = b.id";
+    let (rows, notes) = answer(sql, &[numbers, texts("{\"id\":\"x\"}\n")]).unwrap();
     assert!(rows.is_empty() && notes.len() == 1, "{notes:?}");
-    let (rows, notes) = answer("SELECT a.id FROM a JOIN b ON a.id = CAST(b.id AS BIGINT)", &tables).unwrap();
+    let numbers = Lines { name: "a", text: "{\"id\":1}\n" };
+    let (rows, notes) = answer(sql, &[numbers, texts("{\"id\":\"1\"}\n{\"id\":\"2\"}\n")]).unwrap();
     assert!(rows.len() == 1 && notes.is_empty(), "{notes:?}");
+    let codes = Lines { name: "a", text: "{\"id\":\"A1\"}\n" };
+    let (rows, notes) = answer(sql, &[codes, texts("{\"id\":\"1\"}\n")]).unwrap();
+    assert!(rows.is_empty() && notes.is_empty(), "{notes:?}");
 }
 
 #[test]
