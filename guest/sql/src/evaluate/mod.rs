@@ -53,6 +53,7 @@ pub(crate) enum Function {
     Subtract,
     Multiply,
     Divide,
+    /// Of integers their whole quotient, of other numbers as [`Self::Divide`].
     IntegerDivide,
     Modulo,
     Power,
@@ -96,7 +97,7 @@ pub(crate) enum Function {
     EndsWith,
     /// The place of a text in another, from 1; 0 without one.
     Position,
-    /// A text, a separator, a number from 1 or from the end.
+    /// A text, a separator, or an empty one for characters, and a number from 1 or from the end.
     SplitPart,
     /// A text, a length, and what to fill it with.
     Pad {

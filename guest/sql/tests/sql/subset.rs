@@ -86,6 +86,31 @@ fn integers_are_exact_and_numbers_keep_their_type() {
 }
 
 #[test]
+fn functions_have_the_values_of_duckdb_at_their_edges() {
+    assert_eq!(
+        rows(
+            "SELECT split_part('éab', '', 1) AS a, split_part('éab', '', -1) AS b, split_part('éab', '', 0) AS c, \
+             split_part('a b', ' ', 0) AS d, split_part('a b', ' ', -3) AS e",
+            "{}\n"
+        ),
+        [r#"{"a":"é","b":"b","c":"","d":"","e":""}"#]
+    );
+    assert_eq!(
+        rows("SELECT 5.5 // 2 AS a, -7.5 // 2 AS b, -7 // 2 AS c, 7 // 2.0 AS d, 1.5 // 0 AS e", "{}\n"),
+        [r#"{"a":2.75,"b":-3.75,"c":-3,"d":3.5,"e":null}"#]
+    );
+    assert_eq!(
+        rows(
+            "SELECT date_trunc('century', DATE '2000-06-01') AS a, date_trunc('century', DATE '1999-06-01') AS b, \
+             date_diff('century', DATE '1999-12-31', DATE '2000-01-01') AS c, century(DATE '2000-01-01') AS d, \
+             CAST(CAST('2024-05-31T10:00:00.50Z' AS TIMESTAMP) AS VARCHAR) AS e",
+            "{}\n"
+        ),
+        [r#"{"a":"2000-01-01","b":"1900-01-01","c":1,"d":20,"e":"2024-05-31 10:00:00.5"}"#]
+    );
+}
+
+#[test]
 fn a_text_is_compared_with_a_number_as_a_number() {
     let text = "{\"v\":\"10\"}\n{\"v\":9}\n{\"v\":\"x\"}\n";
     let (found, notes) = answer("SELECT v FROM t WHERE v > 8", &[Lines { name: "t", text }]).unwrap();
