@@ -228,7 +228,9 @@ impl Environment {
                     Function::ConcatWith => text::concat_with(&values)?,
                     Function::Greatest | Function::Least => {
                         values.retain(|value| !value.is_null());
-                        let by_order = |left: &Value, right: &Value| left.order(right);
+                        let by_order = |left: &Value, right: &Value| {
+                            self.compare(left, right).unwrap_or_else(|| left.order(right))
+                        };
                         let found = if *function == Function::Least {
                             values.into_iter().min_by(by_order)
                         } else {

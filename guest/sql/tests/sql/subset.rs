@@ -215,6 +215,8 @@ fn texts_are_compared_with_dates_and_timestamps_as_points_in_time() {
         ("nullif(date_trunc('day', t), DATE '2024-05-31') IS NULL", "124"),
         ("CASE date_trunc('day', t) WHEN DATE '2024-05-30' THEN true END", "3"),
         ("greatest(CAST(d AS DATE), CAST(t AS TIMESTAMP)) = CAST(t AS TIMESTAMP)", "123"),
+        ("greatest(t, TIMESTAMP '2024-05-31 12:00:00') = t", "2"),
+        ("least('9', 10) = 9", "1234"),
         ("CAST(t AS TIMESTAMP) = (SELECT max(CAST(t AS TIMESTAMP)) FROM t)", "2"),
         ("d IN (SELECT day FROM (SELECT date_trunc('day', t) AS day FROM t) AS x)", "123"),
         ("DATE '2024-05-31' = TIMESTAMP '2024-05-31 00:00:00'", "1234"),
