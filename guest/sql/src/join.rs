@@ -1,5 +1,6 @@
 //! Joins: the tables on the right are held, by their keys where these are equalities.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::evaluate::Row;
@@ -7,9 +8,10 @@ use crate::memory::Held;
 use crate::plan::Joined;
 use crate::run::{Flow, Run, Scan};
 use crate::sort::size;
+use crate::value::Rank;
 use crate::{Error, Value};
 
-/// Most pairs of rows that joins compare: 20 million, some seconds. Those whose keys differ are not compared.
+/// Most pairs of rows that joins compare: 20 million, some seconds. Those whose keys have different classes are not compared.
 pub const PAIRS_MAX: u64 = 20_000_000;
 
 /// What a row of a table on the right takes beside its values, in bytes.
@@ -19,13 +21,45 @@ const BUILT_BYTES: usize = 96;
 pub(crate) struct Built<'p> {
     joined: &'p Joined,
     rows: Vec<Box<[Value]>>,
-    /// Numbers of the rows with these keys.
+    /// Numbers of the rows whose keys have these classes.
     index: HashMap<Box<[u8]>, Vec<usize>>,
-    /// For each key the types of its values, as bits.
-    ranks: Vec<u8>,
+    /// Of the values of each key.
+    types: Vec<Types>,
     /// A row for rows on the left that have no other.
     nulls: Vec<Value>,
     held: Held<'p>,
+}
+
+/// Types of values and of their classes, as bits.
+#[derive(Clone, Copy, Default)]
+struct Types {
+    own: u8,
+    classes: u8,
+}
+
+impl Types {
+    fn add(&mut self, value: &Value, class: &Value) {
+        self.own |= value.rank().bit();
+        self.classes |= class.rank().bit();
+    }
+
+    /// Whether none of the values can be compared with this one.
+    fn are_others(self, value: &Value, class: &Value) -> bool {
+        self.own != 0 && self.own & value.rank().bit() == 0 && self.classes & class.rank().bit() == 0
+    }
+
+    /// Whether those of the same class are equal to this value.
+    fn are_equal(self, value: &Value, class: &Value) -> bool {
+        let is_alone = value.rank() != Rank::Text && self.own == value.rank().bit();
+        is_alone || class.rank() == Rank::Text
+    }
+}
+
+/// The key of a row on the left of a join.
+struct Key {
+    bytes: Vec<u8>,
+    /// Whether the keys of rows with the same classes are equal.
+    is_exact: bool,
 }
 
 impl Run<'_> {
@@ -40,7 +74,7 @@ impl Run<'_> {
             joined,
             rows: Vec::new(),
             index: HashMap::new(),
-            ranks: vec![0; joined.keys.len()],
+            types: vec![Types::default(); joined.keys.len()],
             nulls: vec![Value::Null; joined.rows.width()],
             held: self.memory.hold(),
         };
@@ -49,13 +83,14 @@ impl Run<'_> {
             let mut row = vec![empty; number];
             row.push(values);
             let mut key = Vec::new();
-            for ((_, right), ranks) in joined.keys.iter().zip(&mut built.ranks) {
+            for ((_, right), types) in joined.keys.iter().zip(&mut built.types) {
                 let value = self.environment.value(right, &row)?;
                 if value.is_null() {
                     return Ok(Flow::More);
                 }
-                *ranks |= 1 << value.rank();
-                value.push_key(&mut key);
+                let class = value.class();
+                types.add(&value, &class);
+                class.push_key(&mut key);
             }
             built.held.take(size(values) + key.len() + BUILT_BYTES)?;
             if !joined.keys.is_empty() {
@@ -78,7 +113,7 @@ impl Run<'_> {
         let mut longer: Vec<&[Value]> = row.to_vec();
         longer.push(&[]);
         let mut is_matched = false;
-        let mut pair = |values| {
+        let mut pair = |values, is_exact: bool| {
             self.pairs.set(self.pairs.get() + 1);
             if self.pairs.get() > PAIRS_MAX {
                 return Err(Error::Limit(format!(
@@ -87,6 +122,9 @@ impl Run<'_> {
             }
             if let Some(last) = longer.last_mut() {
                 *last = values;
+            }
+            if !is_exact && !self.has_equal_keys(next.joined, &longer)? {
+                return Ok(Flow::More);
             }
             if let Some(condition) = &next.joined.condition
                 && !self.environment.holds(condition, &longer)?
@@ -98,14 +136,14 @@ impl Run<'_> {
         };
         if next.joined.keys.is_empty() {
             for values in &next.rows {
-                if pair(values)? == Flow::Stop {
+                if pair(values, true)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
         } else if let Some(key) = self.key(next, row)? {
-            for number in next.index.get(key.as_slice()).into_iter().flatten() {
+            for number in next.index.get(key.bytes.as_slice()).into_iter().flatten() {
                 let values = next.rows.get(*number).map_or(next.nulls.as_slice(), |values| values);
-                if pair(values)? == Flow::Stop {
+                if pair(values, key.is_exact)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
@@ -120,18 +158,30 @@ impl Run<'_> {
     }
 
     /// The key of a row on the left of a join; `None` when a value is null.
-    fn key(&self, next: &Built<'_>, row: &Row<'_>) -> Result<Option<Vec<u8>>, Error> {
-        let mut key = Vec::new();
-        for ((left, _), ranks) in next.joined.keys.iter().zip(&next.ranks) {
+    fn key(&self, next: &Built<'_>, row: &Row<'_>) -> Result<Option<Key>, Error> {
+        let mut key = Key { bytes: Vec::new(), is_exact: true };
+        for ((left, _), types) in next.joined.keys.iter().zip(&next.types) {
             let value = self.environment.value(left, row)?;
             if value.is_null() {
                 return Ok(None);
             }
-            if *ranks != 0 && *ranks & 1 << value.rank() == 0 {
-                self.mixed_join.set(true);
+            let class = value.class();
+            if types.are_others(&value, &class) {
+                self.environment.compared_types.set(true);
             }
-            value.push_key(&mut key);
+            key.is_exact &= types.are_equal(&value, &class);
+            class.push_key(&mut key.bytes);
         }
         Ok(Some(key))
+    }
+
+    fn has_equal_keys(&self, joined: &Joined, row: &Row<'_>) -> Result<bool, Error> {
+        for (left, right) in &joined.keys {
+            let (left, right) = (self.environment.value(left, row)?, self.environment.value(right, row)?);
+            if left.compare(&right) != Some(Ordering::Equal) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Nulls, three-valued logic, numbers and orders are those of `DuckDB`, with these differences: records have no schema, so
 //! types belong to values; a field that a record lacks is null; names of fields are case-sensitive; division by zero is null;
-//! decimal numbers are floating point numbers; dates are ISO 8601 texts.
+//! decimal numbers are floating point numbers; dates in records are ISO 8601 texts, and so are those in results.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `plan` | queries, as they are run |
 //! | `compile` | syntax tree to plan: names, groups, functions |
 //! | `value` | values: read from JSON, compared, written |
+//! | `moment` | points in time: read and written |
 //! | `evaluate` | expressions over a row |
 //! | `aggregate`, `join`, `sort`, `set` | groups, joins, orders, and the values of IN |
 //! | `memory` | what they may hold |
@@ -27,6 +28,7 @@ mod error;
 mod evaluate;
 mod join;
 mod memory;
+mod moment;
 mod parse;
 mod plan;
 mod run;

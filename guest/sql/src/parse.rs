@@ -1,7 +1,9 @@
 //! SQL text to a syntax tree, within limits.
 
+use std::any::TypeId;
+
 use sqlparser::ast::Query;
-use sqlparser::dialect::DuckDbDialect;
+use sqlparser::dialect::{Dialect, DuckDbDialect};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -18,12 +20,55 @@ pub const DEPTH_MAX: usize = 40;
 /// does not recurse. Names, literals and commas are not counted, so lists may be long.
 pub const OPERATORS_MAX: usize = 2000;
 
+/// SQL as in `DuckDB`, except that `->` is an operator after a name too: `DuckDbDialect` takes it for a function there.
+#[derive(Debug)]
+struct Subset;
+
+macro_rules! as_in_duckdb {
+    ($($what:ident)*) => { $(fn $what(&self) -> bool { DuckDbDialect.$what() })* };
+}
+
+impl Dialect for Subset {
+    // The parser asks for the type, too.
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<DuckDbDialect>()
+    }
+
+    fn is_identifier_start(&self, character: char) -> bool {
+        DuckDbDialect.is_identifier_start(character)
+    }
+
+    fn is_identifier_part(&self, character: char) -> bool {
+        DuckDbDialect.is_identifier_part(character)
+    }
+
+    as_in_duckdb! {
+        allow_extract_single_quotes
+        support_map_literal_syntax
+        supports_array_typedef_with_brackets
+        supports_bitwise_shift_operators
+        supports_comma_separated_trim
+        supports_dictionary_syntax
+        supports_filter_during_aggregation
+        supports_from_first_select
+        supports_group_by_expr
+        supports_named_fn_args_with_assignment_operator
+        supports_named_fn_args_with_eq_operator
+        supports_notnull_operator
+        supports_numeric_literal_underscores
+        supports_order_by_all
+        supports_select_wildcard_exclude
+        supports_select_wildcard_replace
+        supports_trailing_commas
+    }
+}
+
 /// Parses one query.
 pub(crate) fn parse(sql: &str) -> Result<Query, Error> {
     if sql.len() > SQL_BYTES_MAX {
         return Err(Error::Limit(format!("sql-bytes: the query is longer than {SQL_BYTES_MAX} bytes")));
     }
-    let dialect = DuckDbDialect {};
+    let dialect = Subset;
     let tokens =
         Tokenizer::new(&dialect, sql).tokenize_with_location().map_err(|error| Error::Syntax(error.to_string()))?;
     if tokens.iter().filter(|token| is_operator(&token.token)).count() > OPERATORS_MAX {

@@ -45,12 +45,7 @@ impl Statement {
     ) -> Result<Vec<String>, Error> {
         let memory = Memory::default();
         let mut held = memory.hold();
-        let mut run = Run {
-            environment: Environment::default(),
-            memory: &memory,
-            pairs: Cell::new(0),
-            mixed_join: Cell::new(false),
-        };
+        let mut run = Run { environment: Environment::default(), memory: &memory, pairs: Cell::new(0) };
         // Those inside others come first.
         for (query, is_set) in &self.subqueries {
             let answered = run.subquery(scan, query, *is_set, &mut held)?;
@@ -67,22 +62,13 @@ pub(crate) struct Run<'m> {
     pub(crate) memory: &'m Memory,
     /// Pairs of rows compared so far.
     pub(crate) pairs: Cell<u64>,
-    /// Whether the keys of a join have different types, so that none can be equal.
-    pub(crate) mixed_join: Cell<bool>,
 }
 
 impl Run<'_> {
     fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.environment.compared_types.get() {
-            notes.push(
-                "a text that is not a number, or an array or object, was compared with a number: such comparisons are null".to_owned(),
-            );
-        }
-        if self.mixed_join.get() {
-            notes.push("a join compares numbers with texts, which are never equal: use CAST on one side".to_owned());
-        }
-        notes
+        let note = "values of different types were compared, such as a text that is no number with a number, or a text that is no \
+            date with a date: such comparisons are null";
+        self.environment.compared_types.get().then(|| note.to_owned()).into_iter().collect()
     }
 
     fn subquery(

@@ -1,10 +1,13 @@
 //! Values: read from JSON, compared, written.
 
 use std::cmp::Ordering;
+use std::fmt::Write;
 use std::rc::Rc;
 
 use lro_json::walk::{self, Damaged};
 use lro_json::write::push_string;
+
+use crate::moment::{self, Moment};
 
 /// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,10 +20,33 @@ pub enum Value {
     Integer(i128),
     /// Any other number. Never infinite, never NaN.
     Double(f64),
+    /// A date or timestamp that a CAST or function made. Those in records are texts.
+    Time(Moment),
     /// A text.
     Text(Rc<str>),
     /// An array or object, as its JSON.
     Json(Rc<str>),
+}
+
+/// The type of a value, in the order of types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    Boolean,
+    Number,
+    Time,
+    Text,
+    Json,
+    Null,
+}
+
+impl Rank {
+    /// The types that values of others are read as when they are compared.
+    pub(crate) const READ: [Self; 3] = [Self::Boolean, Self::Number, Self::Time];
+
+    /// The bit of the type in a set of types.
+    pub(crate) fn bit(self) -> u8 {
+        1 << self as u8
+    }
 }
 
 /// A number, of a value that is or can be read as one.
@@ -106,7 +132,16 @@ impl Value {
                 Self::Double(double) => Some(Number::Double(double)),
                 _ => None,
             },
-            Self::Null | Self::Json(_) => None,
+            Self::Null | Self::Time(_) | Self::Json(_) => None,
+        }
+    }
+
+    /// The point in time that it is, or that its text is.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        match self {
+            Self::Time(moment) => Some(*moment),
+            Self::Text(text) => Moment::parse(text),
+            _ => None,
         }
     }
 
@@ -115,6 +150,7 @@ impl Value {
         match self {
             Self::Null => None,
             Self::Text(text) | Self::Json(text) => Some(Rc::clone(text)),
+            Self::Time(moment) => Some(moment.to_string().into()),
             other => {
                 let mut text = String::new();
                 other.write(&mut text);
@@ -123,17 +159,46 @@ impl Value {
         }
     }
 
-    /// Compares as `=` and `<` do: a text with a number as a number. `None` for null, and for values that cannot be compared.
+    /// What it is read as beside a value of another type; `None` if it is nothing of that type.
+    pub(crate) fn read_as(&self, rank: Rank) -> Option<Self> {
+        match (self, rank) {
+            (Self::Boolean(boolean), Rank::Number) => Some(Self::Integer(i128::from(*boolean))),
+            (Self::Text(text), Rank::Boolean) => boolean(text).map(Self::Boolean),
+            (Self::Text(text), Rank::Number) => number(text.trim()),
+            (Self::Text(text), Rank::Time) => Moment::parse(text).map(Self::Time),
+            _ => None,
+        }
+    }
+
+    /// What is the same for values that are equal, of whatever types: the number or point in time that it is read as, if any.
+    /// Values that are not equal may share one, such as the texts `7` and `7.0`, which are the number 7 both.
+    pub(crate) fn class(&self) -> Self {
+        match Rank::READ.iter().find_map(|rank| self.read_as(*rank)) {
+            Some(reading) => reading.class(),
+            None => match self {
+                Self::Json(json) => Self::Text(Rc::clone(json)),
+                value => value.clone(),
+            },
+        }
+    }
+
+    /// Compares as `=` and `<` do: values of different types as one of them is read beside the other, such as a text as a
+    /// number. `None` for null, and for values that cannot be compared.
     pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Null, _) | (_, Self::Null) => None,
             (Self::Text(left) | Self::Json(left), Self::Text(right) | Self::Json(right)) => {
-                Some(left.as_bytes().cmp(right.as_bytes()))
+                Some(compare_texts(left, right))
             }
             (Self::Boolean(left), Self::Boolean(right)) => Some(left.cmp(right)),
-            (Self::Boolean(left), Self::Text(right)) => Some(left.cmp(&boolean(right)?)),
-            (Self::Text(left), Self::Boolean(right)) => Some(boolean(left)?.cmp(right)),
-            _ => Some(self.number()?.compare(other.number()?)),
+            (Self::Time(left), Self::Time(right)) => Some(left.micros.cmp(&right.micros)),
+            (Self::Integer(_) | Self::Double(_), Self::Integer(_) | Self::Double(_)) => {
+                Some(self.number()?.compare(other.number()?))
+            }
+            _ => match self.read_as(other.rank()) {
+                Some(read) => read.compare(other),
+                None => self.compare(&other.read_as(self.rank())?),
+            },
         }
     }
 
@@ -143,14 +208,14 @@ impl Value {
         by_type.then_with(|| self.compare(other).unwrap_or(Ordering::Equal))
     }
 
-    /// The type, in the order of types: booleans, numbers, texts, arrays and objects, null.
-    pub(crate) fn rank(&self) -> u8 {
+    pub(crate) fn rank(&self) -> Rank {
         match self {
-            Self::Boolean(_) => 0,
-            Self::Integer(_) | Self::Double(_) => 1,
-            Self::Text(_) => 2,
-            Self::Json(_) => 3,
-            Self::Null => 4,
+            Self::Boolean(_) => Rank::Boolean,
+            Self::Integer(_) | Self::Double(_) => Rank::Number,
+            Self::Time(_) => Rank::Time,
+            Self::Text(_) => Rank::Text,
+            Self::Json(_) => Rank::Json,
+            Self::Null => Rank::Null,
         }
     }
 
@@ -159,7 +224,7 @@ impl Value {
         const FRACTION: u8 = u8::MAX;
         match (self, self.rank()) {
             (Self::Double(double), _) if integral(*double).is_none() => key.push(FRACTION),
-            (_, rank) => key.push(rank),
+            (_, rank) => key.push(rank as u8),
         }
         match self {
             Self::Null => {}
@@ -169,9 +234,13 @@ impl Value {
                 Some(integer) => key.extend_from_slice(&integer.to_le_bytes()),
                 None => key.extend_from_slice(&double.to_le_bytes()),
             },
+            Self::Time(moment) => key.extend_from_slice(&moment.micros.to_le_bytes()),
             Self::Text(text) | Self::Json(text) => {
-                key.extend_from_slice(&(text.len() as u64).to_le_bytes());
-                key.extend_from_slice(text.as_bytes());
+                let (date, time) = moment::date_and_time(text).unwrap_or((text, ""));
+                for part in [date, time] {
+                    key.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                    key.extend_from_slice(part.as_bytes());
+                }
             }
         }
     }
@@ -183,10 +252,29 @@ impl Value {
             Self::Boolean(boolean) => out.push_str(if *boolean { "true" } else { "false" }),
             Self::Integer(integer) => out.push_str(&integer.to_string()),
             Self::Double(double) => out.push_str(&spelled(*double)),
+            // A date has no characters to escape.
+            Self::Time(moment) => {
+                let _ = write!(out, "\"{moment}\"");
+            }
             Self::Text(text) => push_string(out, text),
             Self::Json(text) => out.push_str(text),
         }
     }
+}
+
+/// Compares texts by their bytes, and timestamps by the time, however they are spelled.
+fn compare_texts(left: &str, right: &str) -> Ordering {
+    match (moment::date_and_time(left), moment::date_and_time(right)) {
+        (None, None) => left.cmp(right),
+        (Some(left), Some(right)) => left.cmp(&right),
+        // Beside other texts a timestamp is a text with a space in it, so that the order is one of all texts.
+        (Some((date, time)), None) => spaced(date, time).cmp(right.bytes()),
+        (None, Some((date, time))) => left.bytes().cmp(spaced(date, time)),
+    }
+}
+
+fn spaced<'t>(date: &'t str, time: &'t str) -> impl Iterator<Item = u8> + 't {
+    date.bytes().chain([b' ']).chain(time.bytes())
 }
 
 fn utf8(text: &[u8]) -> Result<&str, Damaged> {

@@ -7,7 +7,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 use super::names::Scope;
 use super::{Compiler, constant, functions};
 use crate::Error;
-use crate::evaluate::{Function, Type, Unit};
+use crate::evaluate::{Function, Type, Unit, cast};
 use crate::plan::{Expression, Name};
 use crate::set::Set;
 
@@ -18,6 +18,15 @@ pub(super) fn call<const N: usize>(function: Function, arguments: [Expression; N
 
 fn negated_if(negated: bool, expression: Expression) -> Expression {
     if negated { call(Function::Not, [expression]) } else { expression }
+}
+
+/// A CAST; of a constant, such as `DATE '2024-05-31'`, its value, so that it is not read for each row.
+fn cast_to(to: Type, or_null: bool, value: Expression) -> Expression {
+    match &value {
+        Expression::Value(constant) if !constant.is_null() => cast(constant, to).map(Expression::Value).ok(),
+        _ => None,
+    }
+    .unwrap_or_else(|| call(Function::Cast { to, or_null }, [value]))
 }
 
 impl<'a> Compiler<'a> {
@@ -99,12 +108,12 @@ impl<'a> Compiler<'a> {
             }
             Expr::Cast { kind, expr, data_type, format: None } => {
                 let or_null = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
-                let function = Function::Cast { to: type_of(data_type)?, or_null };
-                self.call_of(function, [&**expr], scope)
+                let value = self.expression(expr, scope)?;
+                Ok(cast_to(type_of(data_type)?, or_null, value))
             }
             Expr::TypedString(typed) => {
                 let text = Expression::Value(constant(&typed.value.value)?);
-                Ok(call(Function::Cast { to: type_of(&typed.data_type)?, or_null: false }, [text]))
+                Ok(cast_to(type_of(&typed.data_type)?, false, text))
             }
             Expr::Extract { field, expr, .. } => {
                 let function = Function::DatePart(unit(&field.to_string())?);
@@ -347,7 +356,6 @@ fn unsupported(syntax: &Expr) -> Error {
         Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => {
             ("ROLLUP, CUBE and GROUPING SETS", "use UNION ALL of several GROUP BY")
         }
-        Expr::Lambda(_) => ("a lambda", "use jq"),
         Expr::JsonAccess { .. } => ("the operator `:`", "write column.name"),
         other => {
             let text: String = other.to_string().chars().take(80).collect();

@@ -1,9 +1,9 @@
-//! Functions of dates, which are ISO 8601 texts: `2024-05-31`, or `2024-05-31T10:20:30.5Z` with a `T` or a space. A time zone is
-//! read and left out: times are as written.
+//! Functions of dates.
 
 use std::fmt::Write;
 
 use super::shown;
+use crate::moment::{DAY, HOUR, MINUTE, Moment, SECOND, civil, days};
 use crate::value::Number;
 use crate::{Error, Value};
 
@@ -30,11 +30,6 @@ pub(crate) enum Unit {
     /// Seconds since 1970.
     Epoch,
 }
-
-const SECOND: i64 = 1_000_000;
-const MINUTE: i64 = 60 * SECOND;
-const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -80,90 +75,25 @@ impl Unit {
     }
 }
 
-/// A point in time.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    /// Microseconds since 1970.
-    micros: i64,
-    has_time: bool,
-}
-
-/// Days since 1970 of a day of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March, in eras of 400 years, so that leap days are last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-/// Year, month and day of a number of days since 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day)
-}
-
 impl Moment {
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let (date, time) = match text.find(['T', ' ']) {
-            Some(at) => (text.get(..at)?, text.get(at + 1..)),
-            None => (text, None),
-        };
-        let mut parts = date.splitn(3, '-').map(digits);
-        let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-        let since = days(year, month, day);
-        if year > 9999 || civil(since) != (year, month, day) {
-            return None;
-        }
-        let of_day = time.map_or(Some(0), time_of_day)?;
-        Some(Self { micros: since * DAY + of_day, has_time: time.is_some() })
-    }
-
     fn of(value: &Value) -> Result<Self, Error> {
-        let parsed = match value {
-            Value::Text(text) => Self::parse(text),
-            _ => None,
-        };
-        parsed.ok_or_else(|| {
+        value.moment().ok_or_else(|| {
             Error::Value(format!("{} is not a date such as 2024-05-31 or 2024-05-31T10:20:30", shown(value)))
         })
-    }
-
-    fn civil(self) -> (i64, i64, i64) {
-        civil(self.micros.div_euclid(DAY))
-    }
-
-    fn of_day(self) -> i64 {
-        self.micros.rem_euclid(DAY)
-    }
-
-    fn weekday(self) -> i64 {
-        (self.micros.div_euclid(DAY) + 4).rem_euclid(7)
-    }
-
-    fn day_of_year(self) -> i64 {
-        self.micros.div_euclid(DAY) - days(self.civil().0, 1, 1) + 1
     }
 
     /// The number of the unit since some beginning that is the same for all.
     fn number(self, unit: Unit) -> i64 {
         let (year, month, _) = self.civil();
         match unit {
-            Unit::Century => (year - 1).div_euclid(100),
+            Unit::Century => year.div_euclid(100),
             Unit::Decade => year.div_euclid(10),
             Unit::Year => year,
             Unit::Quarter => year * 4 + (month - 1) / 3,
             Unit::Month => year * 12 + month - 1,
             // 1970 began on a Thursday.
-            Unit::Week => (self.micros.div_euclid(DAY) + 3).div_euclid(7),
-            Unit::Day | Unit::DayOfWeek | Unit::IsoDayOfWeek | Unit::DayOfYear => self.micros.div_euclid(DAY),
+            Unit::Week => (self.day() + 3).div_euclid(7),
+            Unit::Day | Unit::DayOfWeek | Unit::IsoDayOfWeek | Unit::DayOfYear => self.day(),
             Unit::Hour => self.micros.div_euclid(HOUR),
             Unit::Minute => self.micros.div_euclid(MINUTE),
             Unit::Second | Unit::Epoch => self.micros.div_euclid(SECOND),
@@ -171,65 +101,16 @@ impl Moment {
             Unit::Microsecond => self.micros,
         }
     }
-
-    fn date_text(self) -> String {
-        let (year, month, day) = self.civil();
-        format!("{year:04}-{month:02}-{day:02}")
-    }
-
-    fn timestamp_text(self) -> String {
-        let of_day = self.of_day();
-        let (hour, minute, second) = (of_day / HOUR, of_day / MINUTE % 60, of_day / SECOND % 60);
-        let mut text = format!("{} {hour:02}:{minute:02}:{second:02}", self.date_text());
-        if of_day % SECOND != 0 {
-            let fraction = format!("{:06}", of_day % SECOND);
-            text.push('.');
-            text.push_str(fraction.trim_end_matches('0'));
-        }
-        text
-    }
-}
-
-fn digits(text: &str) -> Option<i64> {
-    (!text.is_empty() && text.len() <= 6 && text.bytes().all(|byte| byte.is_ascii_digit()))
-        .then(|| text.parse().ok())?
-}
-
-/// Microseconds of a time `10:20`, `10:20:30` or `10:20:30.5`, and possibly a time zone.
-fn time_of_day(text: &str) -> Option<i64> {
-    let zone = text.find(['Z', '+', '-']).unwrap_or(text.len());
-    let (clock, zone) = text.split_at_checked(zone)?;
-    let is_zone = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'Z' | b'+' | b'-' | b':');
-    if !zone.bytes().all(is_zone) {
-        return None;
-    }
-    let (clock, fraction) = match clock.trim_end().split_once('.') {
-        Some((clock, fraction)) => (clock, fraction),
-        None => (clock.trim_end(), "0"),
-    };
-    let mut parts = clock.split(':').map(digits);
-    let (hour, minute) = (parts.next()??, parts.next()??);
-    let second = parts.next().unwrap_or(Some(0))?;
-    if hour > 23
-        || minute > 59
-        || second > 59
-        || parts.next().is_some()
-        || !fraction.bytes().all(|byte| byte.is_ascii_digit())
-    {
-        return None;
-    }
-    let micros: String = fraction.chars().chain("000000".chars()).take(6).collect();
-    Some(hour * HOUR + minute * MINUTE + second * SECOND + digits(&micros)?)
 }
 
 /// CAST AS DATE.
 pub(super) fn to_date(value: &Value) -> Result<Value, Error> {
-    Moment::of(value).map(|moment| Value::text(moment.date_text()))
+    Moment::of(value).map(|moment| Value::Time(Moment { micros: moment.day() * DAY, has_time: false }))
 }
 
 /// CAST AS TIMESTAMP.
 pub(super) fn to_timestamp(value: &Value) -> Result<Value, Error> {
-    Moment::of(value).map(|moment| Value::text(moment.timestamp_text()))
+    Moment::of(value).map(|moment| Value::Time(Moment { has_time: true, ..moment }))
 }
 
 /// A part of a date.
@@ -259,7 +140,7 @@ pub(super) fn part(unit: Unit, value: &Value) -> Result<Value, Error> {
 
 /// The week of ISO 8601: the one with the first Thursday of the year is 1.
 fn iso_week(moment: Moment) -> i64 {
-    let day = moment.micros.div_euclid(DAY);
+    let day = moment.day();
     let thursday = day - (moment.weekday() + 6) % 7 + 3;
     (thursday - days(civil(thursday).0, 1, 1)) / 7 + 1
 }
@@ -270,7 +151,7 @@ pub(super) fn truncate(unit: Unit, value: &Value) -> Result<Value, Error> {
     let (year, month, _) = moment.civil();
     let floor = |unit: i64| moment.micros.div_euclid(unit) * unit;
     let micros = match unit {
-        Unit::Century => days((year - 1).div_euclid(100) * 100 + 1, 1, 1) * DAY,
+        Unit::Century => days(year / 100 * 100, 1, 1) * DAY,
         Unit::Decade => days(year / 10 * 10, 1, 1) * DAY,
         Unit::Year => days(year, 1, 1) * DAY,
         Unit::Quarter => days(year, (month - 1) / 3 * 3 + 1, 1) * DAY,
@@ -283,8 +164,7 @@ pub(super) fn truncate(unit: Unit, value: &Value) -> Result<Value, Error> {
         Unit::Millisecond => floor(1000),
         Unit::Microsecond => moment.micros,
     };
-    let truncated = Moment { micros, ..moment };
-    Ok(Value::text(if moment.has_time { truncated.timestamp_text() } else { truncated.date_text() }))
+    Ok(Value::Time(Moment { micros, ..moment }))
 }
 
 /// How many boundaries of the unit lie between two dates; of weeks, how many times seven days.
@@ -364,7 +244,7 @@ pub(super) fn from_epoch(value: &Value, per_second: i64) -> Result<Value, Error>
     match seconds.filter(|seconds| (-62_167_219_200.0..253_402_300_800.0).contains(seconds)) {
         Some(seconds) => {
             let micros = (seconds * SECOND as f64).round() as i64;
-            Ok(Value::text(Moment { micros, has_time: true }.timestamp_text()))
+            Ok(Value::Time(Moment { micros, has_time: true }))
         }
         None => Err(Error::Value(format!("{} is not a time since 1970", shown(value)))),
     }

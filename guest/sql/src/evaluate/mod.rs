@@ -53,6 +53,7 @@ pub(crate) enum Function {
     Subtract,
     Multiply,
     Divide,
+    /// Of integers their whole quotient, of other numbers as [`Self::Divide`].
     IntegerDivide,
     Modulo,
     Power,
@@ -96,7 +97,7 @@ pub(crate) enum Function {
     EndsWith,
     /// The place of a text in another, from 1; 0 without one.
     Position,
-    /// A text, a separator, a number from 1 or from the end.
+    /// A text, a separator, or an empty one for characters, and a number from 1 or from the end.
     SplitPart,
     /// A text, a length, and what to fill it with.
     Pad {
@@ -137,7 +138,7 @@ pub(crate) enum Type {
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
     pub(crate) subqueries: Vec<Answered>,
-    /// Whether a text was compared with a number that it cannot be read as.
+    /// Whether values were compared of which neither can be read as the type of the other.
     pub(crate) compared_types: Cell<bool>,
 }
 
@@ -227,7 +228,9 @@ impl Environment {
                     Function::ConcatWith => text::concat_with(&values)?,
                     Function::Greatest | Function::Least => {
                         values.retain(|value| !value.is_null());
-                        let by_order = |left: &Value, right: &Value| left.order(right);
+                        let by_order = |left: &Value, right: &Value| {
+                            self.compare(left, right).unwrap_or_else(|| left.order(right))
+                        };
                         let found = if *function == Function::Least {
                             values.into_iter().min_by(by_order)
                         } else {
@@ -327,7 +330,7 @@ fn truth(value: &Value) -> Result<Option<bool>, Error> {
         Value::Integer(integer) => Ok(Some(*integer != 0)),
         Value::Double(double) => Ok(Some(*double != 0.0)),
         Value::Text(text) if boolean(text).is_some() => Ok(boolean(text)),
-        Value::Text(_) | Value::Json(_) => {
+        Value::Time(_) | Value::Text(_) | Value::Json(_) => {
             Err(Error::Value(format!("{} is neither true nor false: compare it with something", shown(value))))
         }
     }
@@ -377,7 +380,7 @@ pub(crate) fn cast(value: &Value, to: Type) -> Result<Value, Error> {
     Ok(match to {
         Type::Text => value.to_text().map_or(Value::Null, Value::Text),
         Type::Boolean => match value {
-            Value::Json(_) => return Err(fails("a truth value")),
+            Value::Time(_) | Value::Json(_) => return Err(fails("a truth value")),
             Value::Text(text) => Value::Boolean(boolean(text).ok_or_else(|| fails("a truth value"))?),
             other => logical(truth(other)?),
         },

@@ -39,8 +39,7 @@ fn doubles(function: &Function, left: f64, right: f64) -> Value {
         Function::Add => left + right,
         Function::Subtract => left - right,
         Function::Multiply => left * right,
-        Function::Divide => left / right,
-        Function::IntegerDivide => (left / right).trunc(),
+        Function::Divide | Function::IntegerDivide => left / right,
         Function::Modulo => left % right,
         _ => left.powf(right),
     })

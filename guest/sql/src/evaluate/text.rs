@@ -111,13 +111,12 @@ fn replace(text: &str, from: &str, to: &str) -> Result<Value, Error> {
 }
 
 fn split_part(text: &str, separator: &str, number: i64) -> Value {
-    let parts: Vec<&str> = if separator.is_empty() { vec![text] } else { text.split(separator).collect() };
-    let index = match number {
-        1.. => usize::try_from(number - 1).ok(),
-        0 => Some(0),
-        _ => usize::try_from(parts.len() as i64 + number).ok(),
-    };
-    Value::text(index.and_then(|index| parts.get(index)).copied().unwrap_or_default())
+    if separator.is_empty() {
+        return if number == 0 { Value::text("") } else { substring(text, number, Some(1)) };
+    }
+    let parts: Vec<&str> = text.split(separator).collect();
+    let index = if number < 0 { parts.len() as i64 + number } else { number - 1 };
+    Value::text(usize::try_from(index).ok().and_then(|index| parts.get(index)).copied().unwrap_or_default())
 }
 
 fn pad(text: &str, length: i64, fill: &str, left: bool) -> Result<Value, Error> {

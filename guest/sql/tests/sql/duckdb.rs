@@ -154,7 +154,8 @@ fn deeper(inner: &Expressions) -> Expressions {
             1 => (integer.clone(), integer.clone()).prop_map(|(left, right)| format!("greatest({left}, {right})")),
             1 => words(&["year(a.d::DATE)", "month(a.d::DATE)", "day(a.d::DATE)", "dayofweek(a.d::DATE)", "quarter(a.d::DATE)",
                 "week(a.d::DATE)", "dayofyear(a.d::DATE)", "date_diff('month', a.d::DATE, DATE '2024-01-31')",
-                "date_diff('week', a.d::DATE, DATE '2024-01-31')", "date_diff('year', a.d::DATE, DATE '2024-01-31')"]),
+                "date_diff('week', a.d::DATE, DATE '2024-01-31')", "date_diff('year', a.d::DATE, DATE '2024-01-31')",
+                "century(a.d::DATE)", "date_diff('century', a.d::DATE, DATE '2000-01-01')", "date_diff('decade', a.d::DATE, DATE '2024-01-31')"]),
             1 => double.clone().prop_map(|value| format!("CAST({value} AS BIGINT)")),
         ].boxed(),
         double: prop_oneof![
@@ -162,6 +163,7 @@ fn deeper(inner: &Expressions) -> Expressions {
             2 => infix(&double, &["+", "-", "*"]),
             1 => (integer.clone(), double.clone()).prop_map(|(left, right)| format!("({left} + {right})")),
             1 => numbers.clone().prop_map(|value| format!("({value} / 4)")),
+            1 => double.clone().prop_map(|value| format!("({value} // 2)")),
             1 => double.clone().prop_map(|value| format!("round({value}, 1)")),
             1 => double.clone().prop_map(|value| format!("round({value})")),
             1 => double.clone().prop_map(|value| format!("floor({value})")),
@@ -180,7 +182,7 @@ fn deeper(inner: &Expressions) -> Expressions {
             1 => (text.clone(), -2..3).prop_map(|(value, length)| format!("left({value}, {length})")),
             1 => (text.clone(), -2..3).prop_map(|(value, length)| format!("right({value}, {length})")),
             1 => text.clone().prop_map(|value| format!("replace({value}, 'a', 'xy')")),
-            1 => (text.clone(), 1..4).prop_map(|(value, part)| format!("split_part({value}, '-', {part})")),
+            1 => (text.clone(), words(&["'-'", "''"]), -4..5).prop_map(|(value, separator, part)| format!("split_part({value}, {separator}, {part})")),
             1 => text.clone().prop_map(|value| format!("lpad({value}, 4, 'é')")),
             1 => (text.clone(), text.clone()).prop_map(|(left, right)| format!("({left} || {right})")),
             1 => (text.clone(), integer.clone()).prop_map(|(left, right)| format!("concat({left}, '-', {right})")),
@@ -190,7 +192,8 @@ fn deeper(inner: &Expressions) -> Expressions {
             1 => (text.clone(), text.clone()).prop_map(|(left, right)| format!("coalesce({left}, {right})")),
             1 => words(&["CAST(date_trunc('month', a.d::DATE)::DATE AS VARCHAR)", "CAST(a.d::DATE AS VARCHAR)",
                 "strftime(a.d::DATE, '%Y-%m %j %a %B %y')", "CAST(date_trunc('week', CAST(a.d AS TIMESTAMP)) AS VARCHAR)",
-                "CAST(date_trunc('quarter', CAST(a.d AS TIMESTAMP)) AS VARCHAR)"]),
+                "CAST(date_trunc('quarter', CAST(a.d AS TIMESTAMP)) AS VARCHAR)", "CAST(date_trunc('century', CAST(a.d AS TIMESTAMP)) AS VARCHAR)",
+                "CAST(CAST(a.d || 'T10:20:30.50Z' AS TIMESTAMP) AS VARCHAR)"]),
         ].boxed(),
         boolean: prop_oneof![
             1 => boolean.clone(),
@@ -207,6 +210,12 @@ fn deeper(inner: &Expressions) -> Expressions {
             1 => (numbers, words(&["IS NULL", "IS NOT NULL"])).prop_map(|(value, test)| format!("({value} {test})")),
             1 => (boolean.clone(), words(&["IS TRUE", "IS NOT TRUE", "IS FALSE"])).prop_map(|(value, test)| format!("({value} {test})")),
             1 => (words(&["starts_with", "ends_with", "contains"]), text, words(&["'a'", "''", "'b'"])).prop_map(|(function, value, part)| format!("{function}({value}, {part})")),
+            1 => words(&["a.b IN ('true')", "a.b NOT IN ('f')", "a.b IN (1)", "a.b = '1'", "a.k IN ('1', '2')", "a.x IN ('1', '2.0')", "a.k = '1.0'"]),
+            2 => words(&["a.d::DATE < TIMESTAMP '2024-01-01 12:00:00'", "a.d::DATE = TIMESTAMP '2024-01-01 00:00:00'",
+                "a.d::DATE >= '2024-01-01'", "date_trunc('month', a.d::DATE) = a.d::DATE", "a.d::DATE IN ('2024-01-01', '2024-02-29')",
+                "CAST(a.d || 'T10:20:30Z' AS TIMESTAMP) BETWEEN '2024-01-01 00:00:00' AND '2024-02-29T10:20:30'",
+                "CAST(a.d || 'T10:20:30Z' AS TIMESTAMP) > a.d::DATE", "a.d::DATE IN (SELECT date_trunc('day', TIMESTAMP '2024-01-01 10:00:00'))",
+                "a.d::DATE = (SELECT max(a.d::DATE) FROM a)", "a.d::DATE IS DISTINCT FROM TIMESTAMP '2024-02-29 00:00:00'"]),
             1 => words(&["a.k IN (SELECT k FROM c WHERE w > 0)", "a.k NOT IN (SELECT k FROM c WHERE k IS NOT NULL)",
                 "a.k = (SELECT max(k) FROM c)", "a.k > (SELECT avg(w) FROM c)"]),
         ].boxed(),
@@ -252,6 +261,8 @@ fn queries() -> BoxedStrategy<String> {
         "LEFT JOIN c ON c.k + 1 = a.k AND a.x > c.w",
         "CROSS JOIN c",
         "JOIN c USING (k)",
+        "JOIN c ON a.x = c.k",
+        "JOIN c ON date_trunc('year', a.d::DATE) = CAST((2021 + c.k) || '-01-01' AS DATE)",
     ]);
     let plain = (words(&["", "DISTINCT "]), any.clone(), any.clone(), boolean.clone(), order(2)).prop_map(
         |(distinct, one, two, filter, order)| {
