@@ -1,6 +1,8 @@
 //! `lro serve`: what is offloaded, and files on disk, asked about by third-party clients without a server behind it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
@@ -231,6 +233,21 @@ fn the_store_cannot_be_reached() {
     let reason = refused(&mut wire, "lro_read", json!({"file": ".cursor-key"}));
     assert!(reason.contains("not beneath") || reason.contains("no file"), "{reason}");
     assert_eq!(listed(&ask(&mut wire, "lro_files", json!({}))), [""; 0]);
+}
+
+// A name that cannot be asked for, and a link that cannot be followed although it stays inside.
+#[test]
+fn files_that_cannot_be_asked_about_say_why() {
+    let served = Served::new();
+    let root = served.files.path();
+    fs::write(root.join(OsStr::from_bytes(b"bad\xff.csv")), "a,b\n").unwrap();
+    symlink(root.join("orders.csv"), root.join("inlink.csv")).unwrap();
+    let mut wire = served.wire(&[&path_text(root)]);
+    let list = ask(&mut wire, "lro_files", json!({}));
+    assert!(!listed(&list).iter().any(|name| name.starts_with("bad")), "{list}");
+    assert_eq!(list["structuredContent"]["left_out"]["files"], 1, "{list}");
+    let reason = refused(&mut wire, "lro_read", json!({"file": "inlink.csv"}));
+    assert!(reason.contains("absolute path") && reason.contains("name the file itself"), "{reason}");
 }
 
 #[test]

@@ -166,7 +166,9 @@ impl Tools {
             (None, StoreError::Expired { .. }) => {
                 format!("the offload {handle} has expired: call the tool again that made it")
             }
-            (None, StoreError::NotFound { .. }) => format!("there is no offload {handle}"),
+            (None, StoreError::NotFound { .. }) => {
+                format!("there is no offload {handle}, or it is of another tenant: call the tool again that made it")
+            }
             (None, error) => client_message(tenant, error),
         })
     }
