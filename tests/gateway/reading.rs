@@ -1,6 +1,8 @@
 //! `lro serve`: what is offloaded, and files on disk, asked about by third-party clients without a server behind it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
@@ -233,6 +235,21 @@ fn the_store_cannot_be_reached() {
     assert_eq!(listed(&ask(&mut wire, "lro_files", json!({}))), [""; 0]);
 }
 
+// A name that cannot be asked for, and a link that cannot be followed although it stays inside.
+#[test]
+fn files_that_cannot_be_asked_about_say_why() {
+    let served = Served::new();
+    let root = served.files.path();
+    fs::write(root.join(OsStr::from_bytes(b"bad\xff.csv")), "a,b\n").unwrap();
+    symlink(root.join("orders.csv"), root.join("inlink.csv")).unwrap();
+    let mut wire = served.wire(&[&path_text(root)]);
+    let list = ask(&mut wire, "lro_files", json!({}));
+    assert!(!listed(&list).iter().any(|name| name.starts_with("bad")), "{list}");
+    assert_eq!(list["structuredContent"]["left_out"]["files"], 1, "{list}");
+    let reason = refused(&mut wire, "lro_read", json!({"file": "inlink.csv"}));
+    assert!(reason.contains("absolute path") && reason.contains("name the file itself"), "{reason}");
+}
+
 #[test]
 fn a_file_that_changes_is_read_again() {
     let served = Served::new();
@@ -292,6 +309,9 @@ fn bounds_hold_and_errors_say_what_to_do() {
     assert!(refused(&mut wire, "lro_read", json!({"file": "logs"})).contains("is a directory"));
     assert!(refused(&mut wire, "lro_read", json!({"file": "a", "handle": "b"})).contains("both"));
     assert!(refused(&mut wire, "lro_read", json!({"file": 1})).contains("not a text"));
+    assert!(refused(&mut wire, "lro_read", json!({})).contains("`file` is missing"));
+    assert!(refused(&mut wire, "lro_extract", json!({"fiel": "a"})).contains("did you mean `file`?"));
+    assert!(refused(&mut wire, "lro_read", json!({"path": "nothing.csv"})).contains("no file `nothing.csv`"));
     assert!(refused(&mut wire, "lro_files", json!({"paths": "x"})).contains("unknown field"));
     for wrong in [vec!["/does/not/exist"], vec!["--listed", "many"]] {
         let mut command = Command::new(lro());

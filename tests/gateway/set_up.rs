@@ -143,6 +143,25 @@ fn what_changed_since_stays_when_setup_is_undone() {
 }
 
 #[test]
+fn a_gateway_with_flags_is_undone_and_one_without_a_command_is_named() {
+    let user = User::new();
+    user.succeeds(&["--yes", "--client", "opencode"]);
+    let file = ".config/opencode/opencode.json";
+    let (_, old) = user.files.iter().find(|(name, _)| *name == file).unwrap();
+    let flagged = user.text(file).replace("\"gateway\", ", "\"gateway\", \"--threshold\", \"10000\", ");
+    fs::write(user.path(file), flagged).unwrap();
+    user.succeeds(&["--undo", "--yes"]);
+    assert_eq!(user.text(file), *old);
+
+    let remote = r#"{"mcpServers": {"a": {"command": "lro", "args": ["gateway", "--upstream", "https://a"]}}}"#;
+    fs::write(user.path("remote.json"), remote).unwrap();
+    let shown = user.succeeds(&["--undo", "--yes", "--file", "remote.json"]);
+    assert!(shown.contains("a  stays as it is: its gateway has no command of a server after `--`"), "{shown}");
+    assert!(user.succeeds(&["--yes", "--file", "remote.json"]).contains("a  is behind the gateway"));
+    assert_eq!(user.text("remote.json"), remote);
+}
+
+#[test]
 fn a_server_that_came_later_is_undone_too() {
     let user = User::new();
     user.succeeds(&["--yes", "--client", "claude", "git"]);

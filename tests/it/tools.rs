@@ -253,7 +253,7 @@ fn refusals_tell_the_way_out() {
     assert!(text.contains("has expired") && text.contains("isError"), "{text}");
     let foreign = json!({"handle": desk.descriptor["handle"]}).to_string();
     let text = desk.tools.call("somebody else", EXTRACT_TOOL, &foreign).unwrap();
-    assert!(text.contains("there is no offload"), "{text}");
+    assert!(text.contains("there is no offload") && text.contains("call the tool again that made it"), "{text}");
 }
 
 // The definitions are what the calls take.

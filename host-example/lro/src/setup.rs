@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<
     for Candidate { title, file, servers } in candidates(arguments)? {
         let plan = match Configuration::read(&file) {
             Ok(None) => continue,
-            Ok(Some(configuration)) if arguments.undo => Plan::undo(configuration, servers),
+            Ok(Some(configuration)) if arguments.undo => Plan::undo(configuration, servers, &lro),
             Ok(Some(configuration)) => {
                 let wanted = |name: &str| is_chosen(&arguments.servers, name);
                 Plan::set_up(configuration, servers, &lro, wanted)
@@ -224,7 +224,8 @@ fn overview(title: &str, plan: &Plan, arguments: &Arguments) -> String {
         let chosen = is_chosen(&arguments.servers, &server.name);
         let what = match (server.state, arguments.undo) {
             (State::Behind, true) => "the gateway goes",
-            (State::Behind, false) => "is behind the gateway",
+            (State::Behind | State::Gateway, false) => "is behind the gateway",
+            (State::Gateway, true) => "stays as it is: its gateway has no command of a server after `--`",
             (State::Started, false) if chosen => "the gateway comes before it",
             (State::Started, _) => "stays as it is",
             (State::Remote, _) => "stays as it is: at a URL",

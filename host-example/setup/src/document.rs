@@ -7,10 +7,19 @@ use std::path::{Path, PathBuf};
 use crate::tree::{self, Node, Value};
 
 /// What of the gateway's command line comes before that of a server.
-const GATEWAY: [&str; 2] = ["gateway", "--"];
+const GATEWAY: [&str; 2] = ["gateway", SEPARATOR];
 
-/// File names of the command `lro`, without an extension.
-const COMMAND: &str = "lro";
+/// What separates flags of the gateway from the command of a server.
+const SEPARATOR: &str = "--";
+
+/// Subcommands that are MCP servers.
+const SERVERS: [&str; 2] = ["gateway", "serve"];
+
+/// Names of the command: that of the program, and that of the packages for npm and PyPI.
+const COMMANDS: [&str; 2] = ["lro-filter", "lro"];
+
+/// Programs that start a command of a package, which they name in an argument.
+const RUNNERS: [&str; 9] = ["bunx", "cmd", "npm", "npx", "pipx", "pnpm", "uv", "uvx", "yarn"];
 
 /// A file that cannot be read as what its name says.
 #[derive(Debug, thiserror::Error)]
@@ -28,11 +37,13 @@ pub enum ParseError {
 pub enum State {
     /// As a process that it starts.
     Started,
-    /// By the gateway.
+    /// By the gateway, which starts it.
     Behind,
+    /// By the gateway, which has no command of a server after `--`: the server may be at a URL.
+    Gateway,
     /// At a URL.
     Remote,
-    /// It is the command `lro` itself, with other arguments.
+    /// It is the command `lro` itself, with another subcommand.
     Own,
     /// In another way.
     Unknown,
@@ -47,6 +58,8 @@ pub struct Server {
     pub state: State,
     /// The program that the client starts, if it starts one.
     command: String,
+    /// Whether its command line is one of a gateway, whatever the program is called.
+    resembles_gateway: bool,
     line: Line,
 }
 
@@ -59,6 +72,8 @@ struct Line {
     list: Option<List>,
     /// Whether the list has the command too.
     whole: bool,
+    /// How many words are those of the gateway, up to and with `--`.
+    gateway: usize,
     /// What comes between the command and a list of arguments that has to be added.
     arguments: String,
 }
@@ -76,12 +91,13 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Reads a file. `servers` are the keys under which servers stand, `*` being any key. An empty file has none.
+    /// Reads a file. `servers` are the keys under which servers stand, `*` being any key. An empty file has none. `lro` is the
+    /// program that runs: a command of its file name is the gateway too, whatever that name is.
     ///
     /// # Errors
     ///
     /// The text is not JSON, or, with `is_toml`, not TOML.
-    pub fn parse(text: &'a str, is_toml: bool, servers: &[&[&str]]) -> Result<Self, ParseError> {
+    pub fn parse(text: &'a str, is_toml: bool, servers: &[&[&str]], lro: &Path) -> Result<Self, ParseError> {
         let root = match is_toml {
             true => Some(tree::of_toml(text).map_err(ParseError::Toml)?),
             false => tree::of_json(text).map_err(ParseError::Json)?,
@@ -90,7 +106,8 @@ impl<'a> Document<'a> {
         for keys in servers {
             root.iter().for_each(|root| below(root, keys, &mut found));
         }
-        let servers = found.into_iter().map(|(name, node)| server(text, is_toml, name, node)).collect();
+        let lro = lro.to_string_lossy();
+        let servers = found.into_iter().map(|(name, node)| server(text, is_toml, name, node, &lro)).collect();
         Ok(Self { text, servers })
     }
 
@@ -110,7 +127,7 @@ impl<'a> Document<'a> {
         spliced(self.text, edits)
     }
 
-    /// The text without `lro gateway --`, wherever it stands before a server.
+    /// The text without `lro gateway --`, wherever it stands before a server, and without the flags before `--`.
     pub fn without_gateway(&self) -> String {
         let mut edits = Vec::new();
         for server in self.servers.iter().filter(|server| server.state == State::Behind) {
@@ -124,6 +141,11 @@ impl<'a> Document<'a> {
         let behind = || self.servers.iter().filter(|server| server.state == State::Behind);
         let program = PathBuf::from(&behind().next()?.command);
         Some((program, behind().map(|server| server.name.as_str()).collect()))
+    }
+
+    /// Whether a server seems to be behind a gateway, known by its name or not.
+    pub(crate) fn has_gateway(&self) -> bool {
+        self.servers.iter().any(|server| server.state == State::Behind || server.resembles_gateway)
     }
 
     fn put_before(&self, line: &Line, program: &str, edits: &mut Vec<(Range<usize>, String)>) {
@@ -156,9 +178,10 @@ impl<'a> Document<'a> {
     }
 
     fn take_away(&self, line: &Line, edits: &mut Vec<(Range<usize>, String)>) {
-        // The program and its two arguments, or these and the server's command: three elements either way.
         let Some(List { span, elements }) = &line.list else { return };
-        let [first, _, last, rest @ ..] = elements.as_slice() else { return };
+        // Whether the program is one of them or the server's command comes behind them: as many elements as words.
+        let Some((own, rest)) = elements.split_at_checked(line.gateway) else { return };
+        let [first, .., last] = own else { return };
         if !line.whole {
             edits.push((line.command.clone(), self.text[last.clone()].to_owned()));
         }
@@ -182,7 +205,7 @@ fn below<'n>(node: &'n Node, keys: &[&str], found: &mut Vec<(&'n str, &'n Node)>
     }
 }
 
-fn server(text: &str, is_toml: bool, name: &str, node: &Node) -> Server {
+fn server(text: &str, is_toml: bool, name: &str, node: &Node, lro: &str) -> Server {
     let list = |node: &Node| match &node.value {
         Value::List(elements) => {
             Some(List { span: node.span.clone(), elements: elements.iter().map(|e| e.span.clone()).collect() })
@@ -195,10 +218,10 @@ fn server(text: &str, is_toml: bool, name: &str, node: &Node) -> Server {
         true if text[node.span.clone()].starts_with('{') => ", args = ".to_owned(),
         true => format!("\n{}args = ", dotted(text, command.start)),
     };
-    let (words, line) = match (node.get("command"), node.get("args")) {
+    let (words, mut line) = match (node.get("command"), node.get("args")) {
         (Some(Node { span, value: Value::Text(command) }), given) => {
             let (list, more) = (given.and_then(list), given.map_or(Some(vec![]), strings));
-            let line = Line { command: span.clone(), list, whole: false, arguments: arguments(span) };
+            let line = Line { command: span.clone(), list, arguments: arguments(span), ..Line::default() };
             (more.map(|more| [vec![command.as_str()], more].concat()).unwrap_or_default(), line)
         }
         (Some(command), None) => {
@@ -207,15 +230,56 @@ fn server(text: &str, is_toml: bool, name: &str, node: &Node) -> Server {
         _ => (vec![], Line::default()),
     };
     let remote = ["url", "httpUrl", "serverUrl"].iter().any(|key| node.get(key).is_some());
-    let state = match words.as_slice() {
-        [] if remote => State::Remote,
-        [] => State::Unknown,
-        [command, first, second, _, ..] if is_lro(command) && [*first, *second] == GATEWAY => State::Behind,
-        [command, ..] if is_lro(command) => State::Own,
-        _ => State::Started,
+    let command = words.first().copied().unwrap_or_default();
+    let state;
+    (state, line.gateway) = match words.as_slice() {
+        [] if remote => (State::Remote, 0),
+        [] => (State::Unknown, 0),
+        words => started(words, lro),
     };
-    let command = words.first().copied().unwrap_or_default().to_owned();
-    Server { name: name.to_owned(), state, command, line }
+    let resembles_gateway = started(&words, command).0 == State::Behind;
+    Server { name: name.to_owned(), state, command: command.to_owned(), resembles_gateway, line }
+}
+
+/// How a server is reached that these words start, and how many of them are those of the gateway before it. `lro` is the program
+/// that runs.
+fn started(words: &[&str], lro: &str) -> (State, usize) {
+    let Some(subcommand) = subcommand(words, lro) else { return (State::Started, 0) };
+    if words.get(subcommand) != Some(&GATEWAY[0]) {
+        return (State::Own, 0);
+    }
+    let separator = behind_flags(words, subcommand + 1);
+    match words.get(separator..) {
+        // A gateway may have been put before another.
+        Some([SEPARATOR, server @ ..]) if !server.is_empty() => (State::Behind, separator + 1 + started(server, lro).1),
+        _ => (State::Gateway, 0),
+    }
+}
+
+/// Where the subcommand of `lro` is, if the words start it.
+fn subcommand(words: &[&str], lro: &str) -> Option<usize> {
+    let is_own = |word: &str| is_program(word) || program_name(word) == program_name(lro);
+    let (command, arguments) = words.split_first()?;
+    if is_own(command) {
+        return Some(behind_flags(words, 1));
+    }
+    if !RUNNERS.contains(&program_name(command)) {
+        return None;
+    }
+    // A runner has subcommands and flags of its own, such as `uvx --from lro-filter lro gateway`.
+    let packages = arguments.iter().enumerate().filter(|(_, word)| is_own(word));
+    let mut subcommands = packages.map(|(index, _)| behind_flags(words, index + 2));
+    subcommands.find(|at| words.get(*at).is_some_and(|word| SERVERS.contains(word)))
+}
+
+/// The first word from `at` that is neither a flag nor the value of one.
+fn behind_flags(words: &[&str], mut at: usize) -> usize {
+    let is_flag = |word: &str| word.starts_with('-') && word != SEPARATOR;
+    while let Some(flag) = words.get(at).filter(|word| is_flag(word)) {
+        let has_value = |next: &&str| !flag.contains('=') && !next.starts_with('-') && !SERVERS.contains(next);
+        at += if words.get(at + 1).is_some_and(has_value) { 2 } else { 1 };
+    }
+    at
 }
 
 /// The keys before `command` in a line of TOML such as `server.command = "…"`, whose value begins here.
@@ -237,10 +301,23 @@ fn strings(node: &Node) -> Option<Vec<&str>> {
         .collect()
 }
 
-fn is_lro(command: &str) -> bool {
+/// Whether a word of a command line names the command `lro`: by its path, as a package of npm or PyPI, with or without a version.
+pub fn is_program(word: &str) -> bool {
+    let name = program_name(word);
+    COMMANDS.iter().filter_map(|command| name.strip_prefix(command)).any(is_version)
+}
+
+/// Nothing, or what names a version behind the name of a program or package: `-0.1.0`, `@latest`, `==0.1.0`.
+fn is_version(text: &str) -> bool {
+    let is_number = |text: &str| text.chars().all(|character| character.is_ascii_digit() || character == '.');
+    text.is_empty() || text.starts_with('@') || text.starts_with("==") || text.strip_prefix('-').is_some_and(is_number)
+}
+
+/// The name of a program without its folder and extension.
+fn program_name(path: &str) -> &str {
     // A configuration may have been written on another system.
-    let name = command.rsplit(['/', '\\']).next().unwrap_or_default();
-    name.strip_suffix(".exe").unwrap_or(name) == COMMAND
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+    [".exe", ".cmd"].iter().find_map(|extension| name.strip_suffix(extension)).unwrap_or(name)
 }
 
 /// A string as JSON and TOML have it: the escapes that are used are those of both.

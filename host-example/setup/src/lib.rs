@@ -21,7 +21,7 @@ mod plan;
 mod tree;
 
 pub use client::{ANY_CLIENT, Client, Home, Place, Scope, clients};
-pub use document::{Document, ParseError, Server, State};
+pub use document::{Document, ParseError, Server, State, is_program};
 pub use file::{Configuration, FILE_BYTES_MAX, FileError};
 pub use hooks::{HookClient, HookPlan, hook_clients};
 pub use plan::{Plan, SetupError};

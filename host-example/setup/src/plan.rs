@@ -54,25 +54,30 @@ impl Plan {
         lro: &Path,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Self, SetupError> {
-        let document = parse(&configuration, servers)?;
+        let document = parse(&configuration, servers, lro)?;
         let new = document.with_gateway(lro, wanted);
-        let backup = match before(&configuration, &document, servers)? {
+        let bare = document.without_gateway();
+        let has_gateway =
+            || Document::parse(&bare, configuration.is_toml(), servers, lro).is_ok_and(|bare| bare.has_gateway());
+        let backup = match before(&configuration, &document, servers, lro)? {
             Some(_) => Backup::Stays,
-            None => Backup::Becomes(document.without_gateway()),
+            // A gateway of another name is left in the text: the backup is of the time before it.
+            None if configuration.backup()?.is_some() && has_gateway() => Backup::Stays,
+            None => Backup::Becomes(bare),
         };
         let servers = document.servers().to_vec();
         Ok(Self { servers, new, backup, configuration })
     }
 
     /// No gateway before any server. A file that is as it was set up gets the bytes of its backup. From a file that was changed
-    /// since, only the gateway goes, and the backup stays.
+    /// since, only the gateway goes, and the backup stays. `lro` is the program that runs.
     ///
     /// # Errors
     ///
     /// The file is not what its name says, or its backup cannot be read.
-    pub fn undo(configuration: Configuration, servers: &[&[&str]]) -> Result<Self, SetupError> {
-        let document = parse(&configuration, servers)?;
-        let (new, backup) = match before(&configuration, &document, servers)? {
+    pub fn undo(configuration: Configuration, servers: &[&[&str]], lro: &Path) -> Result<Self, SetupError> {
+        let document = parse(&configuration, servers, lro)?;
+        let (new, backup) = match before(&configuration, &document, servers, lro)? {
             Some(text) => (text, Backup::Goes),
             None => (document.without_gateway(), Backup::Stays),
         };
@@ -132,8 +137,8 @@ impl Plan {
     }
 }
 
-fn parse<'a>(configuration: &'a Configuration, servers: &[&[&str]]) -> Result<Document<'a>, SetupError> {
-    Document::parse(configuration.text(), configuration.is_toml(), servers)
+fn parse<'a>(configuration: &'a Configuration, servers: &[&[&str]], lro: &Path) -> Result<Document<'a>, SetupError> {
+    Document::parse(configuration.text(), configuration.is_toml(), servers, lro)
         .map_err(|source| SetupError::Parse { file: configuration.file().to_owned(), source })
 }
 
@@ -142,9 +147,10 @@ fn before(
     configuration: &Configuration,
     document: &Document<'_>,
     servers: &[&[&str]],
+    lro: &Path,
 ) -> Result<Option<String>, SetupError> {
-    let (Some((lro, names)), Some(backup)) = (document.gateway(), configuration.backup()?) else { return Ok(None) };
-    let was = Document::parse(backup.text(), configuration.is_toml(), servers).ok();
-    let made = was.map(|was| was.with_gateway(&lro, |name| names.contains(name)));
+    let (Some((program, names)), Some(backup)) = (document.gateway(), configuration.backup()?) else { return Ok(None) };
+    let was = Document::parse(backup.text(), configuration.is_toml(), servers, lro).ok();
+    let made = was.map(|was| was.with_gateway(&program, |name| names.contains(name)));
     Ok((made.as_deref() == Some(configuration.text())).then(|| backup.text().to_owned()))
 }

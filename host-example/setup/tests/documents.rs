@@ -1,26 +1,32 @@
 //! The gateway before the servers of a text, and away again.
 #![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
 
+use std::fs;
 use std::path::Path;
 
-use lro_setup::{Document, State};
+use lro_setup::{Configuration, Document, Plan, State};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 const LRO: &str = "/opt/lro tools/lro";
 
 const KEYS: &[&[&str]] = &[&["mcpServers"], &["projects", "*", "mcpServers"], &["mcp"], &["mcp_servers"]];
 
+fn parsed(text: &str, is_toml: bool) -> Document<'_> {
+    Document::parse(text, is_toml, KEYS, Path::new(LRO)).unwrap()
+}
+
 fn set_up(text: &str, is_toml: bool) -> String {
-    Document::parse(text, is_toml, KEYS).unwrap().with_gateway(Path::new(LRO), |_| true)
+    parsed(text, is_toml).with_gateway(Path::new(LRO), |_| true)
 }
 
 fn undone(text: &str, is_toml: bool) -> String {
-    Document::parse(text, is_toml, KEYS).unwrap().without_gateway()
+    parsed(text, is_toml).without_gateway()
 }
 
 fn states(text: &str, is_toml: bool) -> Vec<State> {
-    Document::parse(text, is_toml, KEYS).unwrap().servers().iter().map(|server| server.state).collect()
+    parsed(text, is_toml).servers().iter().map(|server| server.state).collect()
 }
 
 /// The text becomes `wanted`, stays so when it is set up again, and becomes itself again.
@@ -141,21 +147,110 @@ fn only_what_is_started_is_changed() {
     assert_eq!(set_up(text, false), text);
 }
 
+/// A server in JSON that these words start.
+fn started_by(words: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    json!({"mcpServers": {"a": {"command": words[0], "args": words[1..]}}}).to_string()
+}
+
+// Whatever flags stand before `--`, and whichever way of installing the command starts it.
+#[test]
+fn a_gateway_goes_with_its_flags() {
+    for gateway in [
+        "lro gateway --threshold 10000 --",
+        "lro gateway --threshold=10000 --audit -v --policy p.wasm --",
+        "lro --log debug gateway --",
+        "lro-0.1.0 gateway -- npx -y lro-filter gateway --threshold 1 --",
+        "/opt/lro-0.1.0 gateway --",
+        "lro-filter gateway --",
+        "lro-filter.exe gateway --threshold 1 --",
+        "npx -y lro-filter gateway --",
+        "npx --package lro-filter@0.1.0 lro gateway --threshold 1 --",
+        "uvx lro-filter==0.1.0 gateway --",
+        "uvx --python 3.12 --from lro-filter lro gateway --",
+        "cmd /c npx.cmd -y lro-filter@latest gateway --",
+    ] {
+        let text = started_by(&format!("{gateway} server --flag -- gateway"));
+        assert_eq!(states(&text, false), [State::Behind], "{gateway}");
+        assert_eq!(set_up(&text, false), text, "{gateway}");
+        assert_eq!(undone(&text, false), started_by("server --flag -- gateway"), "{gateway}");
+    }
+    let text =
+        r#"{"mcp": {"a": {"command": ["npx", "lro-filter", "gateway", "--threshold", "1", "--", "server", "x"]}}}"#;
+    assert_eq!(undone(text, false), r#"{"mcp": {"a": {"command": ["server", "x"]}}}"#);
+}
+
+#[test]
+fn a_gateway_without_a_command_after_it_stays() {
+    for words in [
+        "lro gateway --upstream https://example.com/mcp",
+        "npx -y lro-filter gateway --upstream https://example.com/mcp",
+        "lro gateway --threshold 1 --",
+        "lro gateway --threshold 1 server x -- y",
+    ] {
+        let text = started_by(words);
+        assert_eq!(states(&text, false), [State::Gateway], "{words}");
+        assert_eq!((set_up(&text, false), undone(&text, false)), (text.clone(), text), "{words}");
+    }
+}
+
+#[test]
+fn the_running_program_is_the_gateway_whatever_its_name() {
+    let lro = Path::new("/opt/bin/filter");
+    let text = started_by("server x");
+    let with = Document::parse(&text, false, KEYS, lro).unwrap().with_gateway(lro, |_| true);
+    let document = Document::parse(&with, false, KEYS, lro).unwrap();
+    assert_eq!(document.with_gateway(lro, |_| true), with);
+    assert_eq!(document.without_gateway(), text);
+}
+
+#[test]
+fn what_only_mentions_the_command_is_a_server() {
+    for words in [
+        "npx -y server /home/me/lro",
+        "lro-tools gateway -- x",
+        "docker run lro-filter gateway -- x",
+        "x lro gateway -- y",
+    ] {
+        assert_eq!(states(&started_by(words), false), [State::Started], "{words}");
+    }
+    assert_eq!(states(&started_by("npx -y lro-filter serve /data"), false), [State::Own]);
+}
+
+/// Sets a file up with a program, and says what its backup has then.
+fn backup_of(file: &Path, lro: &str) -> String {
+    let configuration = Configuration::read(file).unwrap().unwrap();
+    let plan = Plan::set_up(configuration, KEYS, Path::new(lro), |_| true).unwrap();
+    plan.carry_out().unwrap();
+    fs::read_to_string(plan.backup().unwrap()).unwrap()
+}
+
+#[test]
+fn a_backup_is_not_replaced_by_a_text_with_a_gateway() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    let text = started_by("server x");
+    fs::write(&file, &text).unwrap();
+    for lro in ["/opt/filter", "/opt/lro", "/opt/lro-0.1.0"] {
+        assert_eq!(backup_of(&file, lro), text, "{lro}");
+    }
+}
+
 #[test]
 fn only_the_servers_that_are_chosen_are_changed() {
     let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
-    let changed = Document::parse(text, false, KEYS).unwrap().with_gateway(Path::new(LRO), |name| name == "b");
+    let changed = parsed(text, false).with_gateway(Path::new(LRO), |name| name == "b");
     assert_eq!(states(&changed, false), [State::Started, State::Behind]);
 }
 
 #[test]
 fn what_is_neither_json_nor_toml_is_refused() {
     for text in ["{", "{'a': 1}", "{\"a\" 1}", "[mcp]", &"[".repeat(100_000)] {
-        let error = Document::parse(text, false, KEYS).err().expect(text).to_string();
+        let error = Document::parse(text, false, KEYS, Path::new(LRO)).err().expect(text).to_string();
         assert!(error.starts_with("this is not JSON: "), "{error}");
     }
     for text in ["a = ", "[a", "a = 1\na = 2"] {
-        let error = Document::parse(text, true, KEYS).err().expect(text).to_string();
+        let error = Document::parse(text, true, KEYS, Path::new(LRO)).err().expect(text).to_string();
         assert!(error.starts_with("this is not TOML: "), "{error}");
     }
     assert_eq!(states("", false), []);
@@ -202,6 +297,7 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,80}", is_toml: bool) {
-        let _ = Document::parse(&text, is_toml, KEYS).map(|document| document.with_gateway(Path::new(LRO), |_| true));
+        let lro = Path::new(LRO);
+        let _ = Document::parse(&text, is_toml, KEYS, lro).map(|document| document.with_gateway(lro, |_| true));
     }
 }

@@ -62,8 +62,8 @@ impl Query {
 }
 
 /// The members of a query, beside others of the same object.
-pub fn members<'a>(node: &Node<'a>, others: &Known) -> Result<Members<'a>, QueryError> {
-    node.members("a query such as {\"where\": […], \"select\": […]}", &[others, QUERY])
+pub fn members<'a>(node: &Node<'a>, others: &[&Known]) -> Result<Members<'a>, QueryError> {
+    node.members("a query such as {\"where\": […], \"select\": […]}", &[others, &[QUERY]].concat())
 }
 
 /// Takes the members of a query.

@@ -37,6 +37,9 @@ const EXTRACT: &Known = &[
 const READ: &Known =
     &[("handle", &[]), ("section", &[]), ("from", &[]), ("cursor", &[]), ("limit", &[]), ("bytes", &[])];
 
+/// What stands in the place of `handle` where files are asked about.
+const FILE: &Known = &[("file", &["path"])];
+
 /// Values by name, any JSON.
 type Values = BTreeMap<String, Box<RawValue>>;
 
@@ -113,7 +116,7 @@ pub struct ReadArguments {
 /// # Errors
 /// What is wrong, for the model.
 pub fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
-    let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
+    let mut members = query::members(&Node::parse(arguments)?, &[EXTRACT])?;
     if let Some(from) = sql::tables(&mut members)? {
         return match asked(members)? {
             (None, Asked::Sql(sql)) => Ok(ExtractArguments::Tables { sql, from }),
@@ -131,11 +134,37 @@ pub fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
 /// # Errors
 /// What is wrong, for the model.
 pub fn question(arguments: &str) -> Result<(Option<String>, Asked), Failure> {
-    let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
+    let mut members = query::members(&Node::parse(arguments)?, &[EXTRACT])?;
     if let Some(other) = ["handle", "from"].into_iter().find(|name| members.take(name).is_some()) {
         return Err(Failure::Tool(format!("the question is about the result of this call: leave out `{other}`")));
     }
     asked(members)
+}
+
+/// Checks the names of the arguments of a tool of a server where `file`, or `path`, may stand in the place of `handle`.
+///
+/// # Errors
+/// A name is not known, or nothing says what is asked about.
+pub fn check_names_with_file(tool: &str, arguments: &str) -> Result<(), Failure> {
+    let node = Node::parse(arguments)?;
+    let mut members = match tool {
+        READ_TOOL => node.members("an object such as {\"file\": …}", &[FILE, READ])?,
+        _ => query::members(&node, &[FILE, EXTRACT])?,
+    };
+    let names = members.names();
+    let is_named = ["file", "handle"].iter().any(|name| names.contains(name));
+    // What `from` is in a page is a number.
+    let tables = members.take("from").filter(|_| tool != READ_TOOL);
+    if let Some(tables) = tables {
+        return sql::check_names(&tables, FILE, is_named);
+    }
+    match is_named {
+        true => Ok(()),
+        false => Err(Failure::Tool(
+            "`file` is missing: pass the path of a file as `lro_files` lists it, or the member `handle` of a descriptor"
+                .to_owned(),
+        )),
+    }
 }
 
 fn asked(mut members: Members<'_>) -> Result<(Option<String>, Asked), Failure> {

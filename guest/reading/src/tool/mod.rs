@@ -16,7 +16,9 @@ use lro_mcp::{text_block, tool_error};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
-pub use self::arguments::{Asked, ExtractArguments, ReadArguments, Recipe, extract, question, read};
+pub use self::arguments::{
+    Asked, ExtractArguments, ReadArguments, Recipe, check_names_with_file, extract, question, read,
+};
 pub use self::definitions::{definitions, guidance, question_schema};
 pub use self::sql::TableArguments;
 use crate::{Answer, CursorError, Cut, Growth, LineRange, Page, PageContent, Question, QuestionError, Start};

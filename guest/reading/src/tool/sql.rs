@@ -1,12 +1,15 @@
 //! The arguments of a query in SQL.
 
-use lro_contract::query::document::{Known, Members};
+use lro_contract::query::document::{Known, Members, Node};
 
 use super::Failure;
 use crate::Sql;
 
 /// Members of an element of `from`.
 const TABLE: &Known = &[("handle", &[]), ("section", &[]), ("as", &["alias", "name"])];
+
+/// The form of an element of `from`, for errors.
+const TABLE_FORM: &str = "a table such as {\"handle\": …, \"section\": …, \"as\": …}";
 
 /// One section, or all with records of an offload.
 #[derive(Clone, Debug)]
@@ -37,7 +40,7 @@ pub(super) fn tables(members: &mut Members<'_>) -> Result<Option<Vec<TableArgume
     let common = members.text("handle")?;
     let mut tables = Vec::new();
     for table in from.elements()? {
-        let mut table = table.members("a table such as {\"handle\": …, \"section\": …, \"as\": …}", &[TABLE])?;
+        let mut table = table.members(TABLE_FORM, &[TABLE])?;
         let (section, name) = (table.text("section")?, table.text("as")?);
         let handle = match (table.text("handle")?, &common) {
             (Some(handle), _) => handle,
@@ -50,4 +53,15 @@ pub(super) fn tables(members: &mut Members<'_>) -> Result<Option<Vec<TableArgume
         return Err(Failure::Tool("`from` is empty: name the tables of `sql`".to_owned()));
     }
     Ok(Some(tables))
+}
+
+/// Checks the names in `from` where `file` may stand in the place of `handle`. `is_named` says that one stands beside it.
+pub(super) fn check_names(from: &Node<'_>, file: &Known, is_named: bool) -> Result<(), Failure> {
+    for table in from.elements()? {
+        let names = table.members(TABLE_FORM, &[file, TABLE])?.names();
+        if !is_named && !["file", "handle"].iter().any(|name| names.contains(name)) {
+            return Err(Failure::Tool("an element of `from` has neither `file` nor `handle`".to_owned()));
+        }
+    }
+    Ok(())
 }

@@ -21,6 +21,16 @@ pub(super) struct Listing {
     /// What to do to see the files that are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<&'static str>,
+    /// How many files have names that a question cannot have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<LeftOut>,
+}
+
+/// Files that cannot be asked about.
+#[derive(Debug, Serialize)]
+struct LeftOut {
+    files: u64,
+    reason: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -44,6 +54,8 @@ struct Pending<'a> {
     depth: u32,
 }
 
+const NOT_UTF_8: &str = "their paths are not UTF-8, and cannot be asked for: rename them";
+
 const MORE: &str = "there are more files: name a directory in `path`, or a part of their names in `contains`";
 
 impl Files {
@@ -61,7 +73,12 @@ impl Files {
         };
         let contains = contains.map(str::to_lowercase);
         let (mut listing, mut room, mut entries) = (Listing::default(), bytes_max as usize, 0);
+        let mut unnamed = 0;
         let mut add = |root: &Root, path: &Path| {
+            if root.file.is_none() && root.name.join(path).to_str().is_none() {
+                unnamed += 1;
+                return true;
+            }
             let shown = root.shown(path);
             if contains.as_ref().is_some_and(|text| !shown.to_lowercase().contains(text.as_str())) {
                 return true;
@@ -93,6 +110,7 @@ impl Files {
                 }
             }
         }
+        listing.left_out = (unnamed > 0).then_some(LeftOut { files: unnamed, reason: NOT_UTF_8 });
         if entries > ENTRIES_MAX {
             listing.more = Some(MORE);
         }

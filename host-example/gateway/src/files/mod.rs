@@ -102,6 +102,11 @@ pub(crate) enum FileError {
     Unknown(String),
     #[error("`{0}` is not beneath the directories that are served: `{FILES_TOOL}` lists the files")]
     Outside(String),
+    #[error(
+        "`{0}` leads to what is not beneath the directories that are served, or through a link with an absolute path, which is \
+         not followed: name the file itself, as `{FILES_TOOL}` lists it"
+    )]
+    Link(String),
     #[error("`{0}` is hidden: the server shows hidden files if it is started with --hidden")]
     Hidden(String),
     #[error("`{0}` is a directory: `{FILES_TOOL}` lists its files")]
@@ -263,8 +268,8 @@ fn is_hidden(name: &OsStr) -> bool {
 fn failure(given: &str, error: io::Error) -> FileError {
     match error.kind() {
         io::ErrorKind::NotFound => FileError::Unknown(given.to_owned()),
-        // The system has no such error: the path leads out.
-        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => FileError::Outside(given.to_owned()),
+        // The system has no such error: the path leads out, or a link begins at the root of the system.
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => FileError::Link(given.to_owned()),
         _ => FileError::Read { path: given.to_owned(), source: error },
     }
 }

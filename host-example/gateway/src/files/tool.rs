@@ -17,6 +17,9 @@ pub(crate) const FILES_TOOL: &str = "lro_files";
 /// Argument that names a file in the place of a handle.
 const FILE: &str = "file";
 
+/// What models call it too: it is the argument of [`FILES_TOOL`].
+const PATH: &str = "path";
+
 /// Argument with a handle.
 const HANDLE: &str = "handle";
 
@@ -112,9 +115,15 @@ fn descriptor(offload: &Offload) -> String {
 
 /// The arguments of a tool that reads offloads, with a handle in the place of each file; `None` if they name no file. A path
 /// in the place of a handle counts as a file. Blocks.
-pub(crate) fn with_handles(files: &Files, session: &Session, arguments: &str) -> Result<Option<String>, String> {
+pub(crate) fn with_handles(
+    files: &Files,
+    session: &Session,
+    tool: &str,
+    arguments: &str,
+) -> Result<Option<String>, String> {
     // What is no object is refused by the tool.
     let Ok(mut members) = serde_json::from_str::<Members>(arguments) else { return Ok(None) };
+    mcp::check_names_with_file(tool, arguments).map_err(|failure| failure.message())?;
     let mut has_file = replace(files, session, &mut members)?;
     let tables = members.get("from").and_then(|from| serde_json::from_str::<Vec<Members>>(from.get()).ok());
     if let Some(mut tables) = tables {
@@ -131,6 +140,10 @@ pub(crate) fn with_handles(files: &Files, session: &Session, arguments: &str) ->
 fn replace(files: &Files, session: &Session, members: &mut Members) -> Result<bool, String> {
     let text =
         |members: &Members, name: &str| -> Option<String> { serde_json::from_str(members.get(name)?.get()).ok() };
+    let spelled = members.keys().find(|name| [FILE, PATH].iter().any(|file| name.eq_ignore_ascii_case(file))).cloned();
+    if let Some(file) = spelled.and_then(|name| members.remove(&name)) {
+        members.insert(FILE.to_owned(), file);
+    }
     let file = match (text(members, FILE), text(members, HANDLE)) {
         (Some(_), Some(_)) => return Err(format!("both `{FILE}` and `{HANDLE}` are given: give one of them")),
         (Some(file), None) => file,

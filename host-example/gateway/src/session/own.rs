@@ -291,7 +291,7 @@ impl OwnCall {
         if tool == FILES_TOOL {
             return Ok(files::answer(files, session, arguments, tools.page_bytes_max()));
         }
-        match files::with_handles(files, session, arguments) {
+        match files::with_handles(files, session, tool, arguments) {
             Ok(replaced) => tools.call_async(tenant, tool, replaced.as_deref().unwrap_or(arguments)).await,
             Err(reason) => Ok(mcp::tool_error(&reason)),
         }

@@ -11,6 +11,6 @@ pub use list_items::{ListError, ListPage, list_items};
 pub use lro_mcp::*;
 pub use lro_reading::resource::{TEMPLATE, resource_links};
 pub use tools::{
-    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, ToolQuestion, Tools, definitions,
-    guidance, question_schema, reads_offloads,
+    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, ToolQuestion, Tools,
+    check_names_with_file, definitions, guidance, question_schema, reads_offloads,
 };

@@ -11,8 +11,8 @@ use lro_reading::tool::{
     Asked, ExtractArguments, Failure, TableArguments, answer_json, cursor_advice, id, only_file, page_result, result_of,
 };
 pub use lro_reading::tool::{
-    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, definitions, guidance, question_schema,
-    reads_offloads,
+    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, check_names_with_file, definitions,
+    guidance, question_schema, reads_offloads,
 };
 
 use crate::extract::{Budget, ExtractError, Extractor, Query, Question, Sql, Tables};
@@ -166,7 +166,9 @@ impl Tools {
             (None, StoreError::Expired { .. }) => {
                 format!("the offload {handle} has expired: call the tool again that made it")
             }
-            (None, StoreError::NotFound { .. }) => format!("there is no offload {handle}"),
+            (None, StoreError::NotFound { .. }) => {
+                format!("there is no offload {handle}, or it is of another tenant: call the tool again that made it")
+            }
             (None, error) => client_message(tenant, error),
         })
     }

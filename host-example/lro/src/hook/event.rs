@@ -12,6 +12,7 @@ use bytes::Bytes;
 use lro_gateway::QUERY_BYTES_MAX;
 use lro_gateway::settings::Size;
 use lro_json::write::string;
+use lro_setup::is_program;
 
 use super::agent::{Agent, Answer};
 use super::texts::{is_texts, member, places, replaced, text_member, text_of, text_of_result, without};
@@ -289,11 +290,7 @@ fn text_of_reply(reply: &[u8]) -> String {
 fn is_reading_command(command: &str) -> bool {
     let mut words =
         command.split([' ', '\t', '"', '\'', '(', ')', '`', '$', ',', ':', '{', '[']).filter(|word| !word.is_empty());
-    let is_lro = |word: &str| {
-        let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
-        matches!(name.strip_suffix(".exe").unwrap_or(name), "lro" | "lro-filter")
-    };
-    words.any(is_lro) && words.any(|word| READERS.contains(&word))
+    words.any(is_program) && words.any(|word| READERS.contains(&word))
 }
 
 /// The text of a file in which an agent has put a result. `None` if it cannot be had: then the agent's own words stay.
