@@ -11,6 +11,11 @@ use crate::{Answer, Budget, ExtractError, Read, ReadSource, Source, lines};
 /// Default number of hits: 20.
 pub const HITS_DEFAULT: u32 = 20;
 
+/// What a search of a line does that is longer than 64 KiB.
+const LONG_LINES: &str = "a line has more than 65536 bytes: there, each match is a hit and counts, or for several words each piece of 4096 \
+    bytes that has them all, and a match of more than 512 bytes may be missed; read on with `from`, one less than `line`, and `offset` of \
+    the hit in `lro_read`";
+
 /// What the sources have in common.
 #[derive(Debug)]
 struct Page<'a> {
@@ -19,6 +24,7 @@ struct Page<'a> {
     matches: u64,
     examined: u64,
     skipped: u64,
+    has_long_lines: bool,
     is_approximate: bool,
 }
 
@@ -30,7 +36,8 @@ pub(crate) fn run(
 ) -> Result<Answer, ExtractError> {
     let wanted = wanted(search)?;
     let lines = Lines::new(budget);
-    let mut page = Page { sources, lines, matches: 0, examined: 0, skipped: 0, is_approximate: false };
+    let mut page =
+        Page { sources, lines, matches: 0, examined: 0, skipped: 0, has_long_lines: false, is_approximate: false };
     if wanted.rank {
         page.rank(&wanted, read)?;
     } else {
@@ -76,6 +83,7 @@ impl Page<'_> {
         self.matches += found.matches;
         self.examined += found.lines;
         self.skipped += found.skipped;
+        self.has_long_lines |= found.long_lines;
         self.is_approximate |= found.approximate;
     }
 
@@ -100,6 +108,9 @@ impl Page<'_> {
             notes.push(format!(
                 "{skipped} records were not searched: they have more than {RECORD_BYTES_MAX} bytes, or are not JSON"
             ));
+        }
+        if self.has_long_lines {
+            notes.push(LONG_LINES.to_owned());
         }
         if self.is_approximate {
             notes.push("more passages match than can be ranked at once: some of the best may be missing".to_owned());

@@ -223,6 +223,20 @@ fn only_searches_and_sql_take_several_sources() {
 }
 
 #[test]
+fn a_long_line_says_what_its_hits_and_its_count_are() {
+    let line = format!("{}<b>qty</b>", "x".repeat(400)).repeat(250);
+    let files = [(FileKind::Text, line.as_bytes())];
+    let answer = ask(&files, literal("<b>qty</b>")).unwrap();
+    assert_eq!((answer.total, answer.examined), (250, 1));
+    let hits: Vec<Value> = answer.lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let offsets: Vec<u64> = hits.iter().map(|hit| hit["offset"].as_u64().unwrap()).collect();
+    assert_eq!(offsets[..3], [400, 810, 1220]);
+    assert!(answer.notes.len() == 1 && answer.notes[0].contains("each match is a hit"), "{:?}", answer.notes);
+    let count = ask(&files, Search { count: true, ..regex("<b>q.y</b>x") }).unwrap();
+    assert_eq!((count.lines.as_str(), count.notes.len()), ("{\"count\":249}\n", 1));
+}
+
+#[test]
 fn records_that_are_not_searched_are_counted() {
     let records = [(FileKind::Records, b"{\"a\":\"x\"}\n{\"a\":\"x\n".as_slice())];
     let answer = ask(&records, literal("x")).unwrap();

@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
     /// How its records stand in a text.
     pub(crate) form: Option<Form>,
+    /// What the form does not say: what is wrong with the text.
+    pub(crate) remark: Option<String>,
     /// Name of the file with the original bytes.
     pub(crate) derived_from: Option<String>,
     pub(crate) pointer: Option<String>,
@@ -59,6 +61,7 @@ impl Default for Entry {
             parts: Vec::new(),
             origin: Origin::Content,
             form: None,
+            remark: None,
             derived_from: None,
             pointer: None,
             shape: None,

@@ -9,6 +9,27 @@ use crate::{Part, PolicyError, Source};
 /// The form of a JSON document on its own.
 pub(crate) const DOCUMENT: lro_text::Form = lro_text::Form::JsonWithin { start: 0, document: true };
 
+/// The mark that may begin a text, and is no part of JSON.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The beginning of a JSON text without its byte order mark.
+pub(crate) fn without_mark(beginning: &str) -> &str {
+    beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning)
+}
+
+/// Reads a JSON text without the byte order mark that may begin it, until `each` says false.
+pub(crate) fn read_json(
+    source: &dyn Source,
+    index: u32,
+    each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>,
+) -> Result<(), PolicyError> {
+    let mut has_begun = false;
+    source.read_text(index, &mut |slice| match std::mem::replace(&mut has_begun, true) {
+        true => each(slice),
+        false => each(without_mark(slice)),
+    })
+}
+
 /// The beginning of a text.
 pub(crate) struct Head {
     /// At least [`HEAD_BYTES_MAX`] bytes, or all.
@@ -39,7 +60,8 @@ impl Head {
 
     /// Whether the text begins as a JSON object or array: what may be behind it in a longer text does not show.
     pub(crate) fn is_document(&self) -> bool {
-        let (mut validator, head) = (Validator::new(), &self.text[..self.text.floor_char_boundary(HEAD_BYTES_MAX)]);
+        let (mut validator, head) =
+            (Validator::new(), without_mark(&self.text[..self.text.floor_char_boundary(HEAD_BYTES_MAX)]));
         let is_json = validator.push(head).is_ok() && (!self.complete || validator.finish().is_ok());
         is_json && head.trim_start().starts_with(['{', '['])
     }
@@ -60,6 +82,7 @@ fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
     Some(match form {
         lro_text::Form::JsonValues if begins_with_a_line(head) => Form::JsonLines,
         lro_text::Form::JsonValues => Form::JsonSequence,
+        lro_text::Form::JsonLines => Form::JsonLines,
         lro_text::Form::JsonWithin { .. } => Form::JsonWithin,
         &lro_text::Form::Delimited { delimiter, header } => {
             Form::Delimited(Delimited { delimiter: delimiter.into(), header })
@@ -80,7 +103,7 @@ fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
 /// Whether the first line is one JSON value.
 fn begins_with_a_line(text: &str) -> bool {
     let mut validator = Validator::new();
-    let line = text.trim_start().lines().next().unwrap_or_default();
+    let line = without_mark(text).trim_start().lines().next().unwrap_or_default();
     validator.push(line).and_then(|()| validator.finish()).is_ok()
 }
 

@@ -3,6 +3,7 @@
 use lro_jsonl::{Measure, survey};
 
 use crate::bindings::lro::filter::types::{Action, DecisionMode, Size, SizeUnit, Truncation};
+use crate::form::without_mark;
 use crate::plan::plan;
 use crate::{Call, Part, PartKind, PlannedPart, PolicyError, Source, Verdict, images};
 
@@ -165,6 +166,6 @@ fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enou
 /// Whether a text begins like a JSON container.
 fn looks_like_json(text: &str) -> bool {
     let end = text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES);
-    let beginning = &text[..end];
+    let beginning = without_mark(&text[..end]);
     beginning.trim_start().starts_with(['{', '[']) && survey(beginning, end == text.len()).is_ok()
 }

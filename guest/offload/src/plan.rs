@@ -8,7 +8,7 @@ use lro_jsonl::{LongString, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, Sur
 use lro_text::{HEAD_BYTES_MAX, Layout, PARALLEL_BYTES_MAX, Tabular, tabular};
 
 use crate::bindings::lro::filter::types::{DecisionMode, Form, PlannedRecords, PlannedSection, SectionShape};
-use crate::form::form;
+use crate::form::{form, read_json};
 use crate::images::{self, Bounds};
 use crate::inspect::{of_ascii, wire_bytes};
 use crate::names::Names;
@@ -263,7 +263,7 @@ fn json(
     let search = call.settings.sections.is_empty();
     let (mut survey, mut seen, mut is_json, mut whole) = (Survey::new(), 0, part.kind != PartKind::Text, true);
     let (mut has_objects, mut head) = (false, String::new());
-    source.read_text(index, &mut |slice| {
+    read_json(source, index, &mut |slice| {
         if seen == 0 {
             let beginning = slice.trim_start();
             is_json |= beginning.starts_with(['{', '[']);

@@ -35,6 +35,9 @@ pub(crate) fn counts(summary: &mut Object, entry: &Entry) {
     if let Some(form) = entry.form {
         summary.member("form", &string(&in_words(form)));
     }
+    if let Some(remark) = &entry.remark {
+        summary.member("remark", &string(remark));
+    }
 }
 
 pub(crate) fn range(detail: &mut Object, field: &Field<'_>) {

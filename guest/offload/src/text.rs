@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lro_json::Validator;
 use lro_json::masks::{BLOCK, equal};
 use lro_json::pointer::last_key;
 use lro_jsonl::{Document, Error, Profile, SURVEY_BYTES_MAX, Splitter, Survey, Surveyed};
@@ -12,7 +13,7 @@ use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords, PlannedSection, SectionShape};
 use crate::directory::File;
 use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
-use crate::form::{DOCUMENT, Head, form, is_document};
+use crate::form::{DOCUMENT, Head, form, is_document, read_json};
 use crate::plan::{RECORDS, configured};
 use crate::records::{Derived, Records};
 use crate::rows::Rows;
@@ -23,6 +24,9 @@ use crate::{Part, PartKind, PolicyError, Source};
 
 /// Name of the section with the outline of a text.
 const OUTLINE: &str = "outline";
+
+/// Bytes of JSON at the beginning of a text that show that it was to be JSON: `[1] A title` was not.
+const JSON_BYTES_MIN: u64 = 16;
 
 /// A text to be written: a part, or a string inside one.
 pub(crate) struct Text<'a> {
@@ -110,6 +114,7 @@ impl Writer<'_> {
         })?;
         let entry = file.finish();
         if text.part.kind == PartKind::Text {
+            let entry = Entry { remark: broken_json(text.source, text.index)?, ..entry };
             return self.outlined(entry, outliner.finish());
         }
         self.contents.entries.push(entry);
@@ -150,8 +155,12 @@ impl Writer<'_> {
         })?;
         match reading.finish()? {
             Ok((report, document)) => {
-                let files = records.entries;
+                let mut files = records.entries;
                 self.contents.entries.push(file.finish());
+                if let Some(remark) = bad_lines(&report) {
+                    self.contents.notes.push(format!("{text}: {remark}"));
+                    files.iter_mut().for_each(|entry| entry.remark = Some(remark.clone()));
+                }
                 if report.ragged > 0 {
                     let ragged = report.ragged;
                     self.contents.notes.push(format!("{text}: {ragged} rows have more or fewer cells than columns"));
@@ -163,10 +172,7 @@ impl Writer<'_> {
             }
             Err(broken) if is_table => {
                 records.discard()?;
-                // Windows keeps the name of a removed file until it is closed.
-                drop(file);
-                self.directory.remove(&original)?;
-                self.file_names.release_file(&original);
+                self.remove(file)?;
                 self.contents.notes.push(format!("{text} is not a table: {broken}; its sections are written"));
                 if pointer.is_some() {
                     let planned = PlannedRecords { form: Form::JsonWithin, name: planned.name.clone() };
@@ -176,6 +182,13 @@ impl Writer<'_> {
                 self.section_names.release(&text.section);
                 self.json(index, part, &sections)
             }
+            Err(broken) if is_json(form) => {
+                records.discard()?;
+                self.remove(file)?;
+                self.contents.notes.push(format!("{text}: {broken}; read line by line"));
+                let planned = PlannedRecords { form: Form::JsonLines, name: planned.name.clone() };
+                self.text_with_records(text, &lro_text::Form::JsonLines, &planned)
+            }
             Err(broken) => {
                 records.discard()?;
                 self.contents.notes.push(format!("{text} has no records: {broken}; written as text"));
@@ -184,9 +197,20 @@ impl Writer<'_> {
                     outliner.push(slice.as_bytes());
                     Ok(true)
                 })?;
-                self.outlined(file.finish(), outliner.finish())
+                let entry = Entry { remark: broken_json(source, index)?, ..file.finish() };
+                self.outlined(entry, outliner.finish())
             }
         }
+    }
+
+    /// Removes a file whose text is to be written anew.
+    fn remove(&mut self, file: TextFile) -> Result<(), PolicyError> {
+        let name = file.entry.file_name.clone();
+        // Windows keeps the name of a removed file until it is closed.
+        drop(file);
+        self.directory.remove(&name)?;
+        self.file_names.release_file(&name);
+        Ok(())
     }
 
     fn text_file(&mut self, text: &Text<'_>, is_json: bool) -> Result<TextFile, PolicyError> {
@@ -444,6 +468,36 @@ impl Reading<'_, '_> {
             Err(error) => broken(error).map(Err),
         }
     }
+}
+
+/// Where a text that begins as JSON breaks off, and why.
+fn broken_json(source: &dyn Source, index: u32) -> Result<Option<String>, PolicyError> {
+    let (mut validator, mut fault, mut seen, mut line) = (None, None, 0, 1);
+    read_json(source, index, &mut |slice| {
+        if seen == 0 && !slice.trim_start().starts_with(['{', '[']) {
+            return Ok(false);
+        }
+        fault = validator.get_or_insert_with(Validator::new).push(slice).err();
+        let end = fault.map_or(slice.len(), |fault| usize::try_from(fault.offset - seen).unwrap_or(slice.len()));
+        line += breaks(slice.as_bytes().get(..end).unwrap_or_default());
+        seen += slice.len() as u64;
+        Ok(fault.is_none())
+    })?;
+    let fault = fault.or_else(|| validator?.finish().err()).filter(|fault| fault.offset >= JSON_BYTES_MIN);
+    Ok(fault.map(|fault| format!("JSON that breaks in line {line}: {fault}")))
+}
+
+/// Whether a text that breaks this form may be JSON Lines of which a few are something else.
+fn is_json(form: &lro_text::Form) -> bool {
+    matches!(form, lro_text::Form::JsonValues | lro_text::Form::JsonWithin { .. })
+}
+
+/// How many lines of JSON Lines are none, in words.
+fn bad_lines(report: &Report) -> Option<String> {
+    let first = report.first_bad_line?;
+    let all = report.records + report.bad_lines;
+    let bad = report.bad_lines;
+    Some(format!("not JSON: {bad} of {all} lines, the first is line {first}; they are in the text alone"))
 }
 
 /// How a text broke its form; an error of the output stays one.

@@ -11,6 +11,7 @@ use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, Plann
 use crate::descriptor::{self, Contents};
 use crate::directory::Directory;
 use crate::entry::Entry;
+use crate::form::read_json;
 use crate::media::{extension, media_type};
 use crate::names::Names;
 use crate::plan::{files_each, pointer_of_key};
@@ -347,14 +348,14 @@ fn split(source: &dyn Source, part: u32, options: Options, records: &mut Records
     }
 }
 
-/// Reads a text. The first error of `each` ends it.
+/// Reads a JSON text. The first error of `each` ends it.
 pub(crate) fn read(
     source: &dyn Source,
     part: u32,
     each: &mut dyn FnMut(&str) -> Result<(), Error<PolicyError>>,
 ) -> Result<(), Error<PolicyError>> {
     let mut wrong = None;
-    let read = source.read_text(part, &mut |slice| match each(slice) {
+    let read = read_json(source, part, &mut |slice| match each(slice) {
         Ok(()) => Ok(true),
         Err(Error::Output(error)) => Err(error),
         Err(Error::Syntax(error)) => {

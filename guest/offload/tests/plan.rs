@@ -132,6 +132,13 @@ fn strings_that_are_texts_are_planned_under_their_keys() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_json() {
+    let rows = rows(900);
+    assert_eq!(planned(format!("\u{feff}{rows}")), [elements("", "records")]);
+    assert_eq!(planned(format!("\u{feff}{{\"items\":{rows}}}")), [elements("/items", "items")]);
+}
+
+#[test]
 fn other_strings_stay_where_they_are() {
     let (log, rows) = (lines(2_000), rows(900));
     let record = format!(r#"{{"id":1,"log":"{log}"}}"#);

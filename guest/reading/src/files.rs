@@ -28,7 +28,7 @@ pub fn files<'a>(
     }
     let usual: Vec<&FileRecord> = all.iter().copied().filter(|file| is_usual(file, question)).collect();
     match (question, usual.as_slice(), all.as_slice()) {
-        (Question::Query(_) | Question::Jq(_), _, []) => Err(QuestionError::NoRecords),
+        (Question::Query(_) | Question::Jq(_), _, []) if has_text(offload) => Err(QuestionError::NoRecords),
         // Whoever names no section does not ask about an outline.
         (Question::Query(_) | Question::Jq(_), [], [only]) if only.origin == Origin::Outline => {
             Err(QuestionError::OnlyOutline(only.section.clone()))
@@ -38,6 +38,11 @@ pub fn files<'a>(
         (_, [only], _) | (_, [], [only]) => Ok(vec![only]),
         _ => Err(QuestionError::Ambiguous(sections())),
     }
+}
+
+/// Whether a file can be searched.
+fn has_text(offload: &OffloadRecord) -> bool {
+    offload.files.iter().any(|file| file.kind != FileKind::Bytes)
 }
 
 /// A table of a query in SQL.

@@ -49,6 +49,13 @@ pub enum Start {
     Record(u64),
     /// This many records or lines before the end; at the beginning when there are fewer.
     BeforeEnd(u64),
+    /// Inside of a record or a line.
+    Within {
+        /// Its number, counted from 0.
+        record: u64,
+        /// Bytes of it before the page. A page of text begins with the next character.
+        offset: u64,
+    },
     /// Where the previous page ended: [`Page::next`].
     Cursor(String),
 }
@@ -61,12 +68,13 @@ impl Start {
 
     /// The position in a section of this many records, unless a cursor says it.
     fn position(&self, total: u64) -> Position {
-        let record = match self {
-            Self::Record(record) => *record,
-            Self::BeforeEnd(count) => total.saturating_sub(*count),
-            Self::Cursor(_) => 0,
-        };
-        Position { record, offset: 0 }
+        let at = |record| Position { record, offset: 0 };
+        match *self {
+            Self::Record(record) => at(record),
+            Self::BeforeEnd(count) => at(total.saturating_sub(count)),
+            Self::Within { record, offset } => Position { record, offset },
+            Self::Cursor(_) => at(0),
+        }
     }
 }
 
@@ -202,6 +210,16 @@ pub enum PageError<E: std::error::Error + 'static> {
         record: u64,
         /// Number of records.
         total: u64,
+    },
+    /// The record has fewer bytes.
+    #[error("there is no byte {offset} in record {record}: it has {bytes} bytes, and the first is number 0")]
+    NoByte {
+        /// The requested offset.
+        offset: u64,
+        /// Number of the record.
+        record: u64,
+        /// Bytes of the record.
+        bytes: u64,
     },
     /// A record is not valid UTF-8.
     #[error("record {record} is not valid UTF-8")]
@@ -351,12 +369,21 @@ fn part<S: Section<Error: std::error::Error + 'static>>(
     position: Position,
     bytes_max: usize,
 ) -> Result<(PageContent, Position), PageError<S::Error>> {
-    let (start, record_bytes) = (record.start.saturating_add(position.offset), record.end - record.start);
+    let record_bytes = record.end - record.start;
+    if position.offset > 0 && position.offset >= record_bytes {
+        return Err(PageError::NoByte { offset: position.offset, record: position.record, bytes: record_bytes });
+    }
+    let start = record.start + position.offset;
     let rest = usize::try_from(record.end.saturating_sub(start)).unwrap_or(usize::MAX);
     let is_binary = section.record().kind == FileKind::Bytes;
     // Base64 encodes three bytes as four characters.
     let bytes_max = if is_binary { bytes_max / 4 * 3 } else { bytes_max };
     let mut found = section.bytes(start, rest.min(bytes_max)).map_err(PageError::Store)?;
+    // Of a character that began before the page.
+    let skipped = if is_binary { 0 } else { found.iter().take_while(|&&byte| byte & 0xC0 == 0x80).count() };
+    let position = Position { offset: position.offset + skipped as u64, ..position };
+    let rest = rest - skipped;
+    found.drain(..skipped);
     let data = if is_binary {
         STANDARD.encode(&found)
     } else {

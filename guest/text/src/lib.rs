@@ -17,7 +17,7 @@
 //!
 //! A head can promise what row 900,000 does not keep. The reader then ends with a [`ReadError`], and all it gave before
 //! is void: write its output where it can be dropped, and keep the text itself. What a reader gives until the end is the
-//! whole content of the records: every character of a value, in its order.
+//! whole content of the records: every character of a value, in its order. [`Form::JsonLines`] alone leaves lines out, and counts them.
 //!
 //! ```
 //! use lro_text::{Hints, Reader, recognize};

@@ -24,6 +24,9 @@ pub enum Form {
     /// JSON values one after another, with any white space or none between them: JSON Lines, concatenated JSON, JSON
     /// text sequences. Each is a record, byte for byte except for white space between tokens.
     JsonValues,
+    /// JSON objects and arrays, each on a line, and few other lines, at most one in ten; the last line may be cut. Those
+    /// lines are not among the records: [`Report::bad_lines`](crate::Report::bad_lines) counts them.
+    JsonLines,
     /// JSON with other text around it: behind a sentence, in a fence, under a heading, in several paragraphs.
     JsonWithin {
         /// Offset in bytes of the first value, counted without a byte order mark.
@@ -90,6 +93,7 @@ impl Form {
             | Self::KeyedBlocks { .. }
             | Self::HtmlTable => true,
             Self::JsonValues
+            | Self::JsonLines
             | Self::JsonWithin { .. }
             | Self::PythonLiteral { .. }
             | Self::YamlList
@@ -145,7 +149,8 @@ pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
         Some(json::Values::Document) => return None,
         None => {}
     }
-    let recognizers: [fn(&Head<'_>) -> Option<Form>; 11] = [
+    let recognizers: [fn(&Head<'_>) -> Option<Form>; 12] = [
+        json::lines,
         python::literal,
         json::within,
         lines::markdown,

@@ -142,3 +142,27 @@ fn faults_are_named() {
     let error = read(&Form::JsonValues, ["{}\n{}\n{\"a\""]).expect_err("cut");
     assert_eq!(error.records, 2);
 }
+
+#[test]
+fn a_few_lines_that_are_not_json_do_not_take_the_records_of_the_others() {
+    let mut text: String = (0..30).map(|id| format!("{{\"id\": {id}}}\n")).collect();
+    text.insert_str(0, "{\"id\":-1}\n\n{\"id\":NaN}\n");
+    text.push_str("{\"id\":30,\"na");
+    assert_eq!(form(&text), Some(Form::JsonLines));
+    for length in [1, 7, 255] {
+        let (lines, report) = read(&Form::JsonLines, slices(&text, &[length])).expect("JSON Lines");
+        let expected: String = (-1..30).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+        assert_eq!(lines, expected);
+        assert_eq!((report.records, report.bad_lines, report.first_bad_line), (31, 2, Some(3)));
+    }
+}
+
+#[test]
+fn more_than_one_in_ten_other_lines_are_no_json_lines() {
+    let good: String = (0..18).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    let text = |bad: &str| format!("{good}{bad}{{\"id\":18}}\n");
+    assert_eq!(form(&text("{\"id\":NaN}\n")), Some(Form::JsonLines));
+    assert_eq!(form(&text("{\"id\":NaN}\n{1}\n{\"a\":}\n")), None);
+    assert!(matches!(lines(&Form::JsonLines, &text("a\nb\nc\n")), Err(Fault::Lines)));
+    assert!(matches!(lines(&Form::JsonLines, "{}\n{\n"), Err(Fault::Lines)));
+}

@@ -83,6 +83,59 @@ fn matches_of_a_search() {
 }
 
 #[test]
+fn a_markdown_text_of_tables_is_markdown() {
+    let mut text = String::from("# Settings\n\n| name | default |\n|---|---|\n");
+    (0..30).for_each(|row| text.push_str(&format!("| `key_{row}` | {row} |\n")));
+    assert_eq!(outline(&text).kind, "Markdown with 1 heading");
+    let list = "# Notes\n\n- one\n  that goes on with `code` and a dash — here\n- two\n  with `more`\n";
+    assert_eq!(outline(list).kind, "Markdown with 1 heading");
+}
+
+#[test]
+fn trees_are_indented_text() {
+    for tree in [
+        ".\n├── a\n│   ├── b\n│   └── c\n└── d\n",
+        ".\n|-- a\n|   |-- b\n|   `-- c\n`-- d\n",
+        "app@1.0.0\n+-- a@1\n| +-- b@2\n| `-- c@3\n`-- d@4\n",
+    ] {
+        let outline = outline(tree);
+        assert_eq!(outline.kind, "indented text of 5 lines", "{tree}");
+        assert_eq!(entries(&outline)[1].3, 3, "{tree}");
+    }
+}
+
+#[test]
+fn rust_is_not_taken_for_javascript() {
+    let text = "use a::B;\n\nfn c(b: B) -> u8 {\n    let x = 1;\n    let y = d(x);\n    const Z: u8 = 3;\n    let f = |z| z + y;\n\
+        \x20   let g = f(y);\n    match b {\n        B::E => 1,\n        B::F(x) => x,\n        B::G { y, .. } => y,\n        _ => Z,\n    }\n}\n";
+    assert_eq!(outline(text).kind, "Rust source with 1 definition");
+    let text = "const a = require('a');\n\nlet b = 1;\nconst c = (d) => d + b;\nmodule.exports = { c };\n";
+    assert_eq!(outline(text).kind, "JavaScript or TypeScript source with 1 definition");
+    let text = "export declare class A {\n    private readonly b;\n    private c: string;\n    public d(e: string): void;\n    \
+        protected f(): Promise<void>;\n}\n";
+    assert!(outline(text).kind.starts_with("JavaScript or TypeScript source"), "{}", outline(text).kind);
+}
+
+#[test]
+fn yaml_is_no_markdown_for_its_comments_and_rules() {
+    let text = "# Where it listens\nport: 1\n---\nport: 2\n---\nport: 3\n";
+    assert_eq!(outline(text).kind, "indented text of 6 lines");
+    let text = "---\nkey: a\ntitle: b\ntag: c\nby: d\n---\n# Top\nText.\n";
+    assert_eq!(outline(text).kind, "Markdown with 1 heading");
+    let text = "## 1.0\n\n- Fix: one\n- Fix: two\n- Fix: three\n- Fix: four\n- Fix: five\n";
+    assert_eq!(outline(text).kind, "Markdown with 1 heading");
+}
+
+#[test]
+fn a_script_of_a_shell_is_no_markdown_for_its_comments() {
+    let text =
+        "#!/usr/bin/env bash\n# Says hello.\nset -eu\n\nhello() {\n    echo hello\n}\n\n# Twice.\nhello\nhello\n";
+    let outline = outline(text);
+    assert_eq!(outline.kind, "shell source with 1 definition");
+    assert_eq!(entries(&outline), [(5, 1, "hello()", 5)]);
+}
+
+#[test]
 fn indented_text() {
     let text = "a:\n  b: 1\n  c:\n    d: 2\n  e: 3\nf: 4\n";
     let outline = outline(text);

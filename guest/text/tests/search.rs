@@ -219,22 +219,48 @@ fn lines_that_fit_are_found_across_blocks() {
 }
 
 #[test]
-fn a_long_line_is_searched_in_pieces() {
-    let mut text = "first\n".to_owned();
+fn in_a_long_line_each_match_is_a_hit_with_its_offset() {
+    let mut line = String::new();
     for number in 0..3000 {
-        text.push_str(&format!("{}<{number}>", "é".repeat(100)));
+        line.push_str(&format!("{}<{number}>", "é".repeat(100)));
     }
-    text.push_str("\nlast <7>\n");
+    let text = format!("first\n{line}\nlast <7>\n");
     for (search, lines) in [(literal("<1500>"), vec![2]), (regex("<(7|2999)>"), vec![2, 2, 3])] {
         let found = found(&search, text.as_bytes());
         assert_eq!(found.hits.iter().map(|hit| hit.line).collect::<Vec<_>>(), lines, "{search:?}");
-        assert_eq!(found.lines, 3);
+        assert_eq!((found.lines, found.long_lines), (3, true));
         assert!(found.hits.iter().all(|hit| hit.text.len() <= 420 && hit.text.contains('<')), "{:?}", found.hits);
     }
-    // Each of the 150 or so pieces is a hit, and none is given twice where regions overlap.
-    let all = found(&literal(">é"), text.as_bytes());
-    let pieces = text.len() as u64 / 4096;
-    assert!((pieces..pieces + 10).contains(&all.matches), "{} of {pieces}", all.matches);
+    let patterns = [
+        (literal(">é"), ">é"),
+        (literal("éé"), "éé"),
+        (regex(">é+<2"), ">é+<2"),
+        (regex("é{90,120}<[0-9]*5>"), "é{90,120}<[0-9]*5>"),
+    ];
+    for (search, pattern) in patterns {
+        let expected: Vec<u64> = Regex::new(pattern)
+            .expect("a valid expression")
+            .find_iter(&line)
+            .map(|found| found.start() as u64)
+            .collect();
+        let search = Search { limit: 10_000, ..search };
+        for length in [70_000, text.len()] {
+            let found = sliced(&search, text.as_bytes(), length);
+            assert_eq!(found.matches, expected.len() as u64, "{pattern}");
+            let offsets: Vec<u64> = found.hits.iter().filter_map(|hit| hit.offset).collect();
+            assert_eq!(offsets, expected[..found.hits.len()], "{pattern}");
+        }
+    }
+}
+
+#[test]
+fn words_have_to_be_in_one_piece_of_a_long_line() {
+    let text = format!("{}near by{}far{}\n", "x".repeat(50_000), "x".repeat(50_000), "x".repeat(50_000));
+    let words = |words: &[&str]| search(Pattern::Words(words.iter().map(|&word| word.to_owned()).collect()));
+    assert_eq!(found(&words(&["near", "by"]), text.as_bytes()).matches, 1);
+    let apart = found(&words(&["near", "far"]), text.as_bytes());
+    assert_eq!((apart.matches, apart.long_lines), (0, true));
+    assert!(!found(&literal("near"), b"near\nfar\n").long_lines);
 }
 
 #[test]

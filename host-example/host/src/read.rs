@@ -74,7 +74,7 @@ impl Pages {
     pub fn page(&self, request: &PageRequest) -> Result<Page, PageError> {
         let cursor = match &request.start {
             Start::Cursor(_) => request.cursor(self.key().map_err(PageError::Store)?, SystemTime::now())?,
-            Start::Record(_) | Start::BeforeEnd(_) => None,
+            Start::Record(_) | Start::BeforeEnd(_) | Start::Within { .. } => None,
         };
         let offload = self.store.find(&request.tenant, request.offload).map_err(PageError::Store)?;
         let (number, file) = find_section(offload.record(), &request.section)?;

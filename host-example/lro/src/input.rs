@@ -40,12 +40,16 @@ pub(crate) struct Input {
 impl Input {
     /// Reads the input and detects its type.
     pub(crate) fn read(arguments: &CallArguments) -> anyhow::Result<Self> {
-        let wrapped = Bytes::from(match &arguments.file {
+        let mut wrapped = match &arguments.file {
             Some(path) if path.as_os_str() != "-" => {
                 read_file(path).with_context(|| format!("cannot read `{}`", path.display()))?
             }
             _ => read_all(io::stdin().lock(), None).context("cannot read stdin")?,
-        });
+        };
+        if matches!(arguments.form, Some(InputForm::Json)) {
+            blank_mark(&mut wrapped);
+        }
+        let wrapped = Bytes::from(wrapped);
         let bytes = inside(&wrapped);
         let (tool_result, part) = match arguments.form {
             Some(InputForm::ToolResult) => (Some(ToolResult::parse(bytes)?), None),
@@ -98,6 +102,16 @@ impl Input {
             progress.show("{spinner} {msg} {elapsed}", "running the policy");
         }
         progress
+    }
+}
+
+/// Puts white space in the place of the byte order mark that may begin JSON, and is no part of it.
+fn blank_mark(wrapped: &mut [u8]) {
+    const MARK: [u8; 3] = *b"\xEF\xBB\xBF";
+    if let Some(beginning) = wrapped.get_mut(BEFORE.len()..BEFORE.len() + MARK.len())
+        && *beginning == MARK
+    {
+        beginning.fill(b' ');
     }
 }
 

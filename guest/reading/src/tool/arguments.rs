@@ -34,8 +34,15 @@ const EXTRACT: &Known = &[
 ];
 
 /// Arguments of `lro_read`.
-const READ: &Known =
-    &[("handle", &[]), ("section", &[]), ("from", &[]), ("cursor", &[]), ("limit", &[]), ("bytes", &[])];
+const READ: &Known = &[
+    ("handle", &[]),
+    ("section", &[]),
+    ("from", &[]),
+    ("offset", &[]),
+    ("cursor", &[]),
+    ("limit", &[]),
+    ("bytes", &[]),
+];
 
 /// What stands in the place of `handle` where files are asked about.
 const FILE: &Known = &[("file", &["path"])];
@@ -216,10 +223,13 @@ pub fn read(arguments: &str) -> Result<ReadArguments, Failure> {
     let handle = handle(&mut members)?;
     let section = members.text("section")?;
     let from = members.take("from").map(|node| node.integer()).transpose()?;
+    let offset = members.take("offset").map(|node| node.count()).transpose()?;
     let start = match (from, members.text("cursor")?) {
-        (Some(_), Some(_)) => return Err(Failure::Tool("give `from` or `cursor`, not both".to_owned())),
-        (None, Some(cursor)) => Start::Cursor(cursor),
-        (from, None) => Start::of_number(from.unwrap_or(0)),
+        (None, Some(cursor)) if offset.is_none() => Start::Cursor(cursor),
+        (_, Some(_)) => {
+            return Err(Failure::Tool("give `from`, with or without `offset`, or `cursor`, not both".to_owned()));
+        }
+        (from, None) => start(from.unwrap_or(0), offset)?,
     };
     let limit = members.take("limit").map(|node| node.count()).transpose()?;
     if limit == Some(0) {
@@ -227,6 +237,14 @@ pub fn read(arguments: &str) -> Result<ReadArguments, Failure> {
     }
     let bytes = members.take("bytes").map(|node| node.count()).transpose()?;
     Ok(ReadArguments { handle, section, start, limit, bytes })
+}
+
+/// Where a page begins: at a record, or at a byte of one.
+fn start(from: i64, offset: Option<u64>) -> Result<Start, Failure> {
+    let Some(offset) = offset else { return Ok(Start::of_number(from)) };
+    let record = u64::try_from(from)
+        .map_err(|_| Failure::Tool("`offset` goes with a `from` that counts from the beginning, from 0".to_owned()))?;
+    Ok(Start::Within { record, offset })
 }
 
 fn handle(members: &mut Members<'_>) -> Result<String, Failure> {

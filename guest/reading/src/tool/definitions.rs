@@ -68,7 +68,7 @@ pub fn definitions() -> [Value; 2] {
             "group": group, "select": fields, "distinct": {"type": "boolean"}, "sort": sort,
             "sample": whole(1), "count": {"type": "boolean"}, "offset": whole(0), "limit": whole(1),
             "search": {"type": "string", "description": "text to find, as it is; a regular expression with `regex`, words in any \
-                order with `words`, a question in plain words with `rank`. Answers {line, text, where}; goes with `ignore_case`, \
+                order with `words`, a question in plain words with `rank`. Answers {line, text, where}, in very long lines offset too; goes with `ignore_case`, \
                 `count`, `offset` and `limit` (20)"},
             "regex": {"type": "boolean"}, "words": {"type": "boolean"},
             "rank": {"type": "boolean", "description": "the passages first that answer best"},
@@ -93,6 +93,7 @@ pub fn definitions() -> [Value; 2] {
         "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
             "handle": handle, "section": section,
             "from": {"type": "integer", "description": "number of the first record or line, counted from 0: one less than `line` of a hit; -10 is the tenth from the end"},
+            "offset": {"type": "integer", "minimum": 0, "description": "byte of the record or line `from` to begin at: `offset` of a hit"},
             "cursor": {"type": "string", "description": "`next` of the page before"},
             "limit": {"type": "integer", "minimum": 1, "description": "most records or lines; by default as many as fit"},
             "bytes": {"type": "integer", "minimum": 256, "description": "most bytes, 20000 by default, at most 200000"},

@@ -3,6 +3,7 @@
 use super::blocks::Blocks;
 use super::columns::Columns;
 use super::error::Fault;
+use super::json_lines::JsonLines;
 use super::lines::Lines;
 use super::markdown::Markdown;
 use super::padded::Padded;
@@ -21,6 +22,7 @@ pub(crate) struct ByLine {
 pub(crate) enum LineForm {
     Blocks(Blocks),
     Columns(Columns),
+    Json(JsonLines),
     Markdown(Markdown),
     Padded(Padded),
     Ruled(Ruled),
@@ -59,6 +61,10 @@ impl LineForm {
         match self {
             Self::Blocks(blocks) => blocks.line(line, records),
             Self::Columns(columns) => columns.line(line, records),
+            Self::Json(json) => {
+                json.line(line, records);
+                Ok(())
+            }
             Self::Markdown(markdown) => markdown.line(line, records),
             Self::Padded(padded) => padded.line(line, records),
             Self::Ruled(ruled) => ruled.line(line, records),
@@ -70,6 +76,7 @@ impl LineForm {
         match self {
             Self::Blocks(blocks) => blocks.settle(records),
             Self::Columns(columns) => columns.finish(records),
+            Self::Json(json) => json.settle(records),
             Self::Markdown(markdown) => markdown.finish(records),
             Self::Padded(padded) => padded.finish(records),
             Self::Ruled(ruled) => ruled.finish(records),

@@ -95,6 +95,9 @@ pub enum Fault {
     /// An item of a YAML list is too long.
     #[error("an item is longer than {LINE_BYTES_MAX} bytes")]
     Item,
+    /// Too many lines of JSON Lines are something else, or there are fewer than two objects and arrays.
+    #[error("fewer than 9 of 10 lines are JSON objects or arrays")]
+    Lines,
     /// A line is too long for a form that has to see whole lines.
     #[error("a line is longer than {LINE_BYTES_MAX} bytes")]
     Line,

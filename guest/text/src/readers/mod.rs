@@ -9,6 +9,7 @@ mod drawing;
 mod error;
 mod html;
 mod json;
+mod json_lines;
 mod lines;
 mod markdown;
 mod markup;
@@ -37,6 +38,7 @@ use delimited::Delimited;
 pub use error::{Error, Fault, ReadError};
 use html::Html;
 pub use html::without_references;
+use json_lines::JsonLines;
 use lro_jsonl::Profile;
 use markdown::Markdown;
 use markup::Markup;
@@ -101,6 +103,7 @@ impl Reader {
         let by_line = |form| Kind::ByLine(Box::new(ByLine::new(form)));
         let kind = match form {
             Form::JsonValues => Kind::Values(Box::default()),
+            Form::JsonLines => by_line(LineForm::Json(JsonLines::default())),
             &Form::JsonWithin { start, document } => Kind::Within(Box::new(Within::new(start, document))),
             &Form::Delimited { delimiter, header } => Kind::Delimited(Box::new(Delimited::new(delimiter, header))),
             &Form::PythonLiteral { document } => Kind::Python(Box::new(Python::new(document))),

@@ -136,6 +136,10 @@ pub struct Report {
     pub extra: String,
     /// Bytes of text around JSON, tables and elements: sentences, headings, fences, footers, other elements.
     pub outside: u64,
+    /// Lines of [`Form::JsonLines`](crate::Form::JsonLines) with content that is no JSON object or array.
+    pub bad_lines: u64,
+    /// Number of the first of them, from 1.
+    pub first_bad_line: Option<u64>,
 }
 
 /// A column of a table.

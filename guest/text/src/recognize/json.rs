@@ -31,6 +31,13 @@ pub(super) fn values(head: &Head<'_>) -> Option<Values> {
     Some(if hinted || records > 1 { Values::Several } else { Values::Document })
 }
 
+/// JSON Lines with a few lines that are not JSON, the first of which is.
+pub(super) fn lines(head: &Head<'_>) -> Option<Form> {
+    let first = head.text.lines().find(|line| !line.trim_ascii().is_empty())?.trim_ascii();
+    let is_container = first.starts_with(['{', '[']) && Reader::try_head(&Form::JsonValues, first, true).is_some();
+    (is_container && head.try_lines(&Form::JsonLines).is_some()).then_some(Form::JsonLines)
+}
+
 /// JSON at the beginning of a line, or behind a colon in the first line.
 pub(super) fn within(head: &Head<'_>) -> Option<Form> {
     starts(head.text).take(STARTS_MAX).find_map(|start| {

@@ -18,6 +18,8 @@ pub const FOUND_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Hit {
     /// Its number, from 1; in JSON Lines, the number of the record.
     pub line: u64,
+    /// Bytes of the line before the match, in a line longer than 64 KiB.
+    pub offset: Option<u64>,
     /// The line, at most [`TEXT_BYTES_MAX`] around the match; `…` stands for what is left out.
     pub text: String,
     /// Where it stands, from the outside in: headings, parents by indentation, file and hunk, definitions, time and level;
@@ -32,10 +34,14 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Appends the hit as a JSON object: `{"line":…,"text":…,"where":[…],"before":[…],"after":[…],"score":…}`. Members
+    /// Appends the hit as a JSON object: `{"line":…,"offset":…,"text":…,"where":[…],"before":[…],"after":[…],"score":…}`. Members
     /// without content are left out.
     pub fn write_json(&self, out: &mut String) {
-        let _ = write!(out, "{{\"line\":{},\"text\":", self.line);
+        let _ = write!(out, "{{\"line\":{}", self.line);
+        if let Some(offset) = self.offset {
+            let _ = write!(out, ",\"offset\":{offset}");
+        }
+        out.push_str(",\"text\":");
         push_string(out, &self.text);
         for (key, texts) in [("where", &self.place), ("before", &self.before), ("after", &self.after)] {
             if !texts.is_empty() {
@@ -69,6 +75,9 @@ pub struct Found {
     /// Records of more than [`RECORD_BYTES_MAX`](super::RECORD_BYTES_MAX) bytes, and lines that are not JSON: they were not
     /// searched.
     pub skipped: u64,
+    /// Whether a line was longer than 64 KiB: there, each match is a hit, or for several words each piece of 4 KiB that has
+    /// them all.
+    pub long_lines: bool,
     /// Whether passages were left out while ranking because too many matched: those are not among the best of the text so
     /// far, but may have been in the end.
     pub approximate: bool,

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use super::Search;
 use super::hit::{CONTEXT_BYTES_MAX, FOUND_BYTES_MAX, Found, Hit, TEXT_BYTES_MAX};
-use super::matcher::{Match, Matcher};
+use super::matcher::{Match, Matcher, has_long_line};
 use crate::regions::{Region, last_lines};
 use crate::shorten::{around, beginning};
 use crate::structure::{Kind, Tracker};
@@ -34,6 +34,10 @@ pub(crate) struct LineSearch {
     line: u64,
     /// The last region ended in a line without line break.
     within_line: bool,
+    /// Bytes of a line that goes on in the next region up to where matches may begin there, and how far the last match reaches
+    /// behind that.
+    open_bytes: u64,
+    reached: usize,
 }
 
 /// Bytes whose line breaks are counted in one byte for each of 16 places.
@@ -69,6 +73,8 @@ impl LineSearch {
             recent: VecDeque::new(),
             line: 1,
             within_line: false,
+            open_bytes: 0,
+            reached: 0,
         }
     }
 
@@ -77,23 +83,36 @@ impl LineSearch {
             self.tracker = Some(Tracker::new(Kind::of(region.bytes)));
         }
         let mut cursor = Cursor { at: 0, line: self.line };
-        let mut at = region.given;
+        self.found.long_lines = self.found.long_lines || has_long_line(region);
+        let mut at = region.given + std::mem::take(&mut self.reached);
         while let Some(found) = self.matcher.find(region, at) {
-            at = found.line.end;
+            at = found.next;
             if self.wanted.contains(&self.found.matches) && self.wants_more() {
-                self.advance(region, &mut cursor, found.line.start);
+                // In a long line, the last match may lie in the same piece.
+                let start = found.line.start.max(cursor.at);
+                self.advance(region, &mut cursor, start);
                 self.owed = 0;
                 if self.tracker.as_ref().is_some_and(|tracker| tracker.kind() == Kind::Html) {
                     // Headings may be in the same line.
                     self.advance(region, &mut cursor, found.found.start);
                 }
                 self.hit(region, cursor.line, &found);
-                self.advance(region, &mut cursor, found.line.end);
+                let end = at.max(cursor.at);
+                self.advance(region, &mut cursor, end);
                 self.owed = self.after;
             }
             self.found.matches += 1;
         }
+        if region.open {
+            self.reached = at.saturating_sub(region.last_start());
+        }
         self.end(region, cursor);
+        self.open_bytes = if region.open { self.bytes_before(region) + region.last_start() as u64 } else { 0 };
+    }
+
+    /// Bytes before the region of the line that the region begins in.
+    fn bytes_before(&self, region: Region<'_>) -> u64 {
+        self.open_bytes.saturating_sub(region.given as u64)
     }
 
     pub(crate) fn finish(mut self) -> Found {
@@ -150,8 +169,11 @@ impl LineSearch {
         let text = region.bytes.get(found.line.clone()).unwrap_or_default();
         let within = found.found.start - found.line.start..found.found.end - found.line.start;
         let earlier = region.bytes.get(..start).unwrap_or_default();
+        let before = if start == 0 { self.bytes_before(region) } else { 0 };
+        let offset = found.is_long.then(|| before + (found.found.start - start) as u64);
         let hit = Hit {
             line,
+            offset,
             text: around(text, within, TEXT_BYTES_MAX),
             place: self.tracker.as_ref().map(|tracker| tracker.place(earlier, text)).unwrap_or_default(),
             before: self.lines_before(earlier, region.first_line(), line),

@@ -10,7 +10,7 @@ use regex_syntax::hir::Hir;
 use super::SearchError;
 use super::pattern::{self, Literals};
 use super::scan::{Many, Pair};
-use crate::regions::{LINE_BYTES_MAX, OVERLAP_BYTES, Region};
+use crate::regions::{LINE_BYTES_MAX, Region};
 
 /// Bytes that a compiled expression may have. `\w{50}` has half of it.
 const COMPILED_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -22,7 +22,7 @@ const STATES_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// expression alone is faster.
 const CHECKED_BYTES_MIN: u64 = 1024 * 1024;
 
-/// Bytes of the pieces that a line longer than [`LINE_BYTES_MAX`] is searched in.
+/// Bytes of a piece of a line longer than [`LINE_BYTES_MAX`], in which all terms have to be.
 pub(crate) const PIECE_BYTES: usize = 4 * 1024;
 
 /// Finds lines that have all of its terms.
@@ -63,6 +63,20 @@ pub(crate) struct Match {
     pub(crate) found: Range<usize>,
     /// The line, or the piece of a long line, with its line break.
     pub(crate) line: Range<usize>,
+    /// Whether it is a piece.
+    pub(crate) is_long: bool,
+    /// Where the next match may begin.
+    pub(crate) next: usize,
+}
+
+impl Match {
+    fn new(region: Region<'_>, found: Range<usize>) -> Self {
+        let around = line_around(region, found.start);
+        let (is_long, line) = (around.is_long, around.piece(found.start));
+        // Where nothing is a match, every place of a long line is one.
+        let next = if is_long && !found.is_empty() { found.end } else { line.end };
+        Self { found, line, is_long, next }
+    }
 }
 
 impl Matcher {
@@ -85,10 +99,13 @@ impl Matcher {
         let Self { first, others } = self;
         loop {
             let found = first.find(region, at)?;
-            if others.iter_mut().all(|term| term.is_in(region, &found.line)) {
+            if others.is_empty() {
                 return Some(found);
             }
             at = found.line.end;
+            if others.iter_mut().all(|term| term.is_in(region, &found.line)) {
+                return Some(Match { next: at, ..found });
+            }
         }
     }
 }
@@ -118,19 +135,16 @@ impl Term {
             };
             let place = scanner.find(region.bytes, at)?;
             let Some(regex) = &mut self.regex else { return Self::given(region, place) };
-            let Line { range: line, is_piece } = line_around(region, place.start);
-            // In a piece, the match may have begun before it, and may end behind it.
-            let slack = if is_piece { OVERLAP_BYTES } else { 0 };
-            let start = line.start.saturating_sub(slack).max(at);
-            let end = (line.end + slack).min(region.bytes.len());
+            let line = line_around(region, place.start).range;
+            let start = line.start.max(at);
             self.passed += (line.end - at) as u64;
             self.checked += line.len() as u64;
             if self.checked > CHECKED_BYTES_MIN && self.checked * 2 > self.passed {
                 self.scanner = None;
             }
-            match regex.find(region.bytes, start..end) {
+            match regex.find(region.bytes, start..line.end) {
                 Some(found) if found.start < line.end.min(region.last_start()) => {
-                    return Some(Match { line: line.start.min(found.start)..line.end, found });
+                    return Some(Match::new(region, found));
                 }
                 _ => at = line.end,
             }
@@ -143,7 +157,7 @@ impl Term {
         let ends_line = region.bytes.last().is_none_or(|&byte| matches!(byte, b'\n' | b'\r'));
         let behind = found.start == region.bytes.len() && ends_line;
         let deferred = region.open && found.start >= region.last_start();
-        (!behind && !deferred).then(|| Match { line: line_around(region, found.start).range, found })
+        (!behind && !deferred).then(|| Match::new(region, found))
     }
 
     fn is_in(&mut self, region: Region<'_>, line: &Range<usize>) -> bool {
@@ -192,22 +206,37 @@ impl Compiled {
     }
 }
 
-/// A line with its line break, or a piece of a long one.
+/// A line with its line break, as far as it is in the region.
 struct Line {
     range: Range<usize>,
-    is_piece: bool,
+    /// It is longer than [`LINE_BYTES_MAX`].
+    is_long: bool,
 }
 
-/// The line around `at`; the piece around it if the line is longer than [`LINE_BYTES_MAX`], or not all in the region.
+impl Line {
+    /// The line, or the piece around `at` if it is long.
+    fn piece(self, at: usize) -> Range<usize> {
+        if !self.is_long {
+            return self.range;
+        }
+        let start = self.range.start + (at - self.range.start) / PIECE_BYTES * PIECE_BYTES;
+        start..(start + PIECE_BYTES).min(self.range.end)
+    }
+}
+
+/// The line around `at`.
 fn line_around(region: Region<'_>, at: usize) -> Line {
     let (before, after) = region.bytes.split_at(at.min(region.bytes.len()));
     let start = memrchr(b'\n', before).map_or(0, |index| index + 1);
     let end = memchr(b'\n', after).map_or(region.bytes.len(), |index| at + index + 1);
-    let is_piece =
-        end - start > LINE_BYTES_MAX || start == 0 && region.given > 0 || end == region.bytes.len() && region.open;
-    if !is_piece {
-        return Line { range: start..end, is_piece };
-    }
-    let piece = start + (at - start) / PIECE_BYTES * PIECE_BYTES;
-    Line { range: piece..(piece + PIECE_BYTES).min(end), is_piece }
+    let goes_on = start == 0 && region.given > 0 || end == region.bytes.len() && region.open;
+    Line { range: start..end, is_long: goes_on || end - start > LINE_BYTES_MAX }
+}
+
+/// Whether a line of a region is longer than [`LINE_BYTES_MAX`].
+pub(crate) fn has_long_line(region: Region<'_>) -> bool {
+    // Such a line covers one of these chunks.
+    const CHUNK_BYTES: usize = LINE_BYTES_MAX / 2;
+    let mut chunks = (0..).step_by(CHUNK_BYTES).zip(region.bytes.chunks(CHUNK_BYTES));
+    region.open || chunks.any(|(at, chunk)| memchr(b'\n', chunk).is_none() && line_around(region, at).is_long)
 }

@@ -10,8 +10,9 @@
 //!
 //! # Lines
 //!
-//! A hit is a line that matches, once, however often it does. Line breaks are `\n` and `\r\n`. A line longer than 64 KiB is
-//! searched in pieces of 4 KiB, each of which may be a hit; there, a match has at most 512 bytes.
+//! A hit is a line that matches, once, however often it does. Line breaks are `\n` and `\r\n`. In a line longer
+//! than 64 KiB each match is a hit and says its offset; for several words, each piece of 4 KiB that has them all. A match there is certain to
+//! be found if it has at most 512 bytes.
 //!
 //! # Memory
 //!

@@ -159,6 +159,7 @@ impl Ranker {
         let (offset, limit) = self.wanted;
         let scored = self.pool.iter().skip(offset).take(limit).map(|passage| Hit {
             line: passage.line,
+            offset: None,
             text: passage.text.clone(),
             place: passage.place.clone(),
             before: Vec::new(),
@@ -173,6 +174,7 @@ impl Ranker {
             matches: self.matches,
             lines: self.line - 1 + u64::from(self.within_line),
             skipped: 0,
+            long_lines: false,
             approximate: self.approximate,
         }
     }

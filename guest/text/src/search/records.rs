@@ -163,6 +163,7 @@ impl RecordSearcher {
             let within = found.found.start - found.line.start..found.found.end - found.line.start;
             let hit = Hit {
                 line: self.found.lines,
+                offset: None,
                 text: around(line, within, TEXT_BYTES_MAX),
                 place: vec![pointer(steps)],
                 before: Vec::new(),

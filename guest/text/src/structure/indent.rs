@@ -29,6 +29,7 @@ pub(super) fn level_and_text(line: &[u8]) -> Option<(u32, &[u8])> {
 #[inline]
 pub(crate) fn indent_of(line: &[u8]) -> (u32, &[u8]) {
     let (mut columns, mut at) = (0, 0);
+    let is_row = is_row(line);
     loop {
         let rest = line.get(at..).unwrap_or_default();
         let length = match rest {
@@ -36,13 +37,22 @@ pub(crate) fn indent_of(line: &[u8]) -> (u32, &[u8]) {
             // U+00A0.
             [0xC2, 0xA0, ..] => 2,
             // Box drawing, U+2500 to U+257F.
-            [0xE2, 0x94 | 0x95, _, ..] => 3,
-            [b'|', b'-' | b' ', ..] => 1,
+            [0xE2, 0x94 | 0x95, _, ..] if !is_row => 3,
+            [b'|', b'-' | b' ', ..] if !is_row => 1,
             [b'`' | b'+', b'-', b'-', ..] => 1,
             [b'-', b'-' | b' ', ..] if at > 0 && matches!(line.get(at - 1), Some(b'|' | b'`' | b'+' | b'-')) => 1,
             _ => return (columns, rest),
         };
         columns += 1;
         at += length;
+    }
+}
+
+/// Whether the line is a row of a table: what stands at its end does not indent.
+#[inline]
+fn is_row(line: &[u8]) -> bool {
+    matches!(line.first(), Some(b'|' | 0xE2)) && {
+        let text = line.trim_ascii_end();
+        text.ends_with(b"|") || text.ends_with("│".as_bytes())
     }
 }

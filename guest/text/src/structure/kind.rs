@@ -45,6 +45,8 @@ struct Counts {
     /// Lines with content, except for comments.
     lines: usize,
     headings: usize,
+    /// Headings that are no comment in any other kind of text.
+    sections: usize,
     hunks: usize,
     files: usize,
     /// With `[ref=`.
@@ -70,7 +72,7 @@ impl Kind {
     /// The kind of a text that begins so. Only [`HEAD_BYTES`] are read.
     pub(crate) fn of(head: &[u8]) -> Self {
         let head = head.get(..head.len().min(HEAD_BYTES)).unwrap_or_default();
-        let counts = Counts::of(head);
+        let counts = Counts::of(behind_front_matter(head));
         let share = |count: usize, percent: usize| count > 0 && count * 100 >= counts.lines * percent;
         let beginning = head.get(..head.len().min(HTML_BYTES)).unwrap_or_default().to_ascii_lowercase();
         let begins_with = |tag: &str| memmem::find(&beginning, tag.as_bytes()).is_some();
@@ -89,12 +91,16 @@ impl Kind {
         if counts.matches >= MATCHES_MIN && share(counts.matches, 80) {
             return Self::Matches;
         }
+        if source::is_script_of_shell(head) {
+            return Self::Source(Language::Shell);
+        }
         if let Some((language, evidence)) = counts.language()
             && (share(counts.statements, 40) || share(evidence, 20))
         {
             return Self::Source(language);
         }
-        let is_keyed = share(counts.entries, 60) && share(counts.indented, 20);
+        let is_keyed = share(counts.entries, 60) && share(counts.indented, 20)
+            || share(counts.entries, 80) && counts.sections == 0;
         if share(counts.branches, 40) || is_keyed || share(counts.entries, 40) && share(counts.indented, 50) {
             return Self::Indented;
         }
@@ -122,7 +128,7 @@ impl Counts {
                 previous = b"";
                 continue;
             }
-            counts.lines += usize::from(!is_comment(text));
+            counts.lines += usize::from(!is_comment(text) && text != b"---");
             if !is_code {
                 counts.add(line, text, previous);
             }
@@ -137,9 +143,13 @@ impl Counts {
         let (columns, rest) = indent_of(line);
         let is_underline = text.len() >= 3
             && (text.iter().all(|&byte| byte == b'=') || text.iter().all(|&byte| byte == b'-'))
-            && previous.first().is_some_and(u8::is_ascii_alphanumeric);
+            && previous.first().is_some_and(u8::is_ascii_alphanumeric)
+            // Between documents of YAML.
+            && !(text == b"---" && is_entry(previous.trim_ascii()));
         let is_commented = previous.starts_with(b"#") && !previous.starts_with(b"##");
-        self.headings += usize::from(markdown::level(line) < u32::MAX && !is_commented || is_underline);
+        let level = markdown::level(line);
+        self.headings += usize::from(level < u32::MAX && !is_commented || is_underline);
+        self.sections += usize::from((2..u32::MAX).contains(&level) || is_underline);
         self.hunks += usize::from(line.trim_ascii_end().strip_prefix(b"@@ ").and_then(diff::hunk_counts).is_some());
         self.files += usize::from(line.starts_with(b"+++ ") || line.starts_with(b"diff --git "));
         let stamp = stamp(line);
@@ -148,11 +158,12 @@ impl Counts {
         self.tags += usize::from(text.starts_with(b"<"));
         self.closing_tags += usize::from(memmem::find(text, b"</").is_some());
         self.entries += usize::from(is_entry(text));
-        self.indented += usize::from(columns > 0);
-        self.branches += usize::from(columns > 0 && line.iter().any(|byte| matches!(byte, 0xE2 | b'|' | b'`')));
+        let indent = line.get(..line.len() - rest.len()).unwrap_or_default();
+        self.branches += usize::from(indent.iter().any(|byte| matches!(byte, 0xE2 | b'|' | b'`' | b'+')));
         if is_comment(text) {
             return;
         }
+        self.indented += usize::from(columns > 0);
         self.statements += usize::from(is_statement(text));
         if let Some(language) = source::sign(text)
             && let Some(count) = self.signs.get_mut(language as usize)
@@ -172,6 +183,14 @@ impl Counts {
             counted.max_by_key(|(_, (definitions, signs))| definitions + SIGN_WEIGHT * signs)?;
         (definitions > 0 && signs > 0 || definitions > 1 || signs > 2).then_some((language, definitions + signs))
     }
+}
+
+/// The text behind the front matter of Markdown, or behind the first document of YAML: what follows says which it is.
+fn behind_front_matter(head: &[u8]) -> &[u8] {
+    const RULE: &[u8] = b"---\n";
+    let inside = head.strip_prefix(RULE).unwrap_or_default();
+    let rest = memmem::find(inside, b"\n---\n").and_then(|at| inside.get(at + 1 + RULE.len()..));
+    rest.filter(|rest| !rest.trim_ascii().is_empty()).unwrap_or(head)
 }
 
 /// `key: value`, `key:`, `- element`.

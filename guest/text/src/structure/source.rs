@@ -15,11 +15,14 @@ pub(crate) enum Language {
     JavaScript,
     /// C and C++.
     C,
+    /// Of a shell that descends from Bourne's.
+    Shell,
 }
 
 impl Language {
     /// In the order of their numbers.
-    pub(crate) const ALL: [Self; 6] = [Self::Rust, Self::Python, Self::Go, Self::Java, Self::JavaScript, Self::C];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Rust, Self::Python, Self::Go, Self::Java, Self::JavaScript, Self::C, Self::Shell];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -29,6 +32,7 @@ impl Language {
             Self::Go => "Go",
             Self::Java => "Java or C#",
             Self::C => "C or C++",
+            Self::Shell => "shell",
         }
     }
 
@@ -38,7 +42,7 @@ impl Language {
             Self::Rust => &["pub", "async", "unsafe", "const", "default", "extern"],
             Self::Python => &["async"],
             Self::JavaScript => &["export", "default", "async", "declare", "abstract"],
-            Self::Go => &[],
+            Self::Go | Self::Shell => &[],
             Self::Java => &[
                 "public",
                 "private",
@@ -72,8 +76,17 @@ impl Language {
                 &["class", "interface", "enum", "record", "@interface", "namespace", "struct", "fun", "object"]
             }
             Self::C => &["struct", "class", "enum", "union", "namespace"],
+            Self::Shell => &["function"],
         }
     }
+}
+
+/// Whether a text begins with the line that names a shell as its interpreter. Nothing else tells a short script from prose:
+/// its comments look like headings of Markdown.
+pub(super) fn is_script_of_shell(head: &[u8]) -> bool {
+    let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let mut words = first.split(|byte| matches!(byte, b' ' | b'\t' | b'/' | b'\r'));
+    first.starts_with(b"#!") && words.any(|word| matches!(word, b"sh" | b"bash" | b"dash" | b"ksh" | b"zsh" | b"ash"))
 }
 
 /// The language that a line, without white space around it, is certain to be of, or nearly so.
@@ -85,8 +98,12 @@ pub(super) fn sign(text: &[u8]) -> Option<Language> {
     if begins(&["#include", "#define ", "#if", "#endif", "#pragma", "extern \"C\"", "template <", "std::"]) {
         return Some(Language::C);
     }
-    if begins(&["#[", "#!["])
-        || begins(&["let mut ", "pub ", "fn ", "impl", "use "]) && (last != b')' || has("->")) && !has("=>")
+    if begins(&["#[", "#![", "if let ", "} else if let ", "while let ", "let mut "])
+        || begins(&["let "]) && has("::")
+        || begins(&["match "]) && last == b'{'
+        || text.ends_with(b")?;")
+        || has("&mut ")
+        || begins(&["pub ", "fn ", "impl", "use "]) && (last != b')' || has("->")) && !has("=>")
     {
         return Some(Language::Rust);
     }
@@ -104,21 +121,27 @@ pub(super) fn sign(text: &[u8]) -> Option<Language> {
     {
         return Some(Language::Go);
     }
-    if begins(&["package ", "import java", "import static", "using ", "@Override", "private ", "public ", "protected "])
+    // TypeScript has the type behind the name and a colon.
+    let is_typed = text.split(|&byte| byte == b' ').count() > 2 && (!has(": ") || has(" : "));
+    if begins(&["package ", "import java", "import static", "using ", "@Override"])
+        || begins(&["private ", "public ", "protected "]) && is_typed
     {
         return Some(Language::Java);
     }
+    // `let` and most `=>` may be Rust as well, and so may a `const` with its type.
     if begins(&[
         "export ",
-        "const ",
-        "let ",
+        "const {",
+        "const [",
         "var ",
         "import ",
         "function ",
         "async function ",
         "declare ",
         "\"use strict\"",
-    ]) || has(" => ")
+    ]) || begins(&["const "]) && !has(": ")
+        || has("(() => ")
+        || has("= (") && has(") => ")
         || has("require(")
         || has(" === ")
     {
@@ -185,6 +208,7 @@ pub(super) fn is_definition(language: Language, columns: u32, text: &[u8]) -> bo
         Language::C => columns == 0 && is_function(text),
         Language::Java => columns > 0 && text.ends_with(b"{") && is_function(text),
         Language::JavaScript => is_arrow(first, text) || columns > 0 && text.ends_with(b"{") && is_function(text),
+        Language::Shell => matches!(text.strip_suffix(b"{").unwrap_or(text).trim_ascii_end(), [.., b'(', b')']),
         Language::Rust | Language::Python | Language::Go => false,
     }
 }
