@@ -13,6 +13,9 @@ const EXAMPLE_BYTES_MAX: usize = 160;
 /// Most records that the example in the guidance asks for.
 const EXAMPLE_RECORDS: u32 = 20;
 
+/// What a text is searched for in the example where none of its words is known.
+const COMMON_WORD: &str = "error";
+
 /// Records that the recipe `first` shows.
 pub(crate) const FIRST_RECORDS: u32 = 3;
 
@@ -45,7 +48,10 @@ impl Target<'_> {
     pub(crate) fn example(self, entry: &Entry) -> Option<String> {
         let arguments = match entry.kind {
             FileKind::Records => example_of_records(entry),
-            FileKind::Text => vec![("search", string(&entry.word()?)), ("context", "2".to_owned())],
+            FileKind::Text => {
+                let word = entry.word().unwrap_or_else(|| COMMON_WORD.to_owned());
+                vec![("search", string(&word)), ("context", "2".to_owned())]
+            }
             FileKind::Value | FileKind::Bytes => return None,
         };
         Some(self.call(&arguments))

@@ -64,6 +64,8 @@ pub(crate) struct Contents {
     /// Other small members.
     pub(crate) inline: Vec<(String, String)>,
     pub(crate) notes: Vec<String>,
+    /// Whether the reply keeps parts of the result as they are.
+    pub(crate) keeps_parts: bool,
     /// The section with the cursor of the tool's next page.
     pub(crate) cursor: Option<String>,
     /// What each document says of the list that it is a page of.
@@ -508,7 +510,10 @@ impl<'a> Builder<'a> {
         let abilities = self.call.reader.abilities;
         let is_asked = |entry: &Entry| matches!(entry.kind, FileKind::Records | FileKind::Text);
         let extracts = abilities.contains(Abilities::EXTRACT_TOOL) && self.contents.entries.iter().any(is_asked);
-        let mut text = String::from("The result was too large and is in files.");
+        let mut text = String::from(match self.contents.keeps_parts {
+            true => "What is not shown here is in files.",
+            false => "The result was too large and is in files.",
+        });
         if extracts {
             text.push_str(" Answer with one call");
             if let Some(call) = main_entry(shown).and_then(|entry| self.target(entry).example(entry)) {
@@ -523,7 +528,9 @@ impl<'a> Builder<'a> {
             if shown.iter().any(|entry| entry.kind == FileKind::Records) {
                 text.push_str(" Line 1 of a .jsonl file is a header, each later line one record.");
             }
-            text.push_str(" Run a recipe or your own filter; do not read a file whole.");
+            let has_recipes = shown.iter().any(|entry| !entry.recipes.is_empty());
+            let filter = if has_recipes { "Run a recipe or your own filter" } else { "Run a filter" };
+            text.push_str(&format!(" {filter}; do not read a file whole."));
         }
         if !extracts && !abilities.intersects(Abilities::READ_TOOL | Abilities::SHELL) {
             text.push_str(" Nothing here can read them: tell the user the handle, or ask for less.");

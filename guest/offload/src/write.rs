@@ -34,6 +34,7 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
         return Err(PolicyError::Invalid(format!("plan: {} parts of {}", plan.parts.len(), parts.len())));
     }
     let joined = joined(plan)?;
+    let keeps_parts = plan.parts.iter().any(|part| matches!(part, PlannedPart::Keep));
     let mut writer = Writer {
         call,
         source,
@@ -44,7 +45,7 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
         section_names: Names::default(),
         texts_left: STRINGS_MAX,
         session: None,
-        contents: Contents::default(),
+        contents: Contents { keeps_parts, ..Contents::default() },
     };
     for name in plan.parts.iter().flat_map(planned_names) {
         writer.section_names.unique(name);

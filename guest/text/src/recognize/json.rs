@@ -59,9 +59,9 @@ fn starts(text: &str) -> impl Iterator<Item = usize> {
     });
     let begins = |start: &usize| {
         let mut following = text[*start..].chars();
-        let bracket = following.next().filter(|character| matches!(character, '{' | '['));
+        let Some(bracket @ ('{' | '[')) = following.next() else { return false };
         let next = following.find(|character| !character.is_ascii_whitespace());
-        bracket.zip(next).is_some_and(|(bracket, next)| may_follow(bracket, next))
+        next.is_some_and(|next| may_follow(bracket, next))
     };
     behind_colon.chain(lines).filter(begins)
 }
