@@ -10,6 +10,10 @@ def have_literal_numbers: true;
 def have_decnum: false;
 def finites: select(type == "number" and (isinfinite or isnan | not));
 
+# A first group that takes no part is null, too.
+def scan(re; flags): matches(re; "g" + flags)[] | [.[].string] | if length > 1 then .[1:] else .[0] end;
+def scan(re): scan(re; "");
+
 def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] |= $row);
 def INDEX(f): INDEX(.[]; f);
 def IN(s): any(s == .; .);

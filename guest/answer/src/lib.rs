@@ -38,6 +38,7 @@ mod lines;
 mod near;
 mod number;
 mod order;
+mod pattern;
 #[cfg(target_arch = "wasm32")]
 mod preopened;
 mod query;
