@@ -122,7 +122,7 @@ fn each_record(
 }
 
 /// The value of a line. The check also keeps the parser from accepting more than JSON, and from nesting too deeply.
-fn record(line: &[u8]) -> Option<Val> {
+pub(crate) fn record(line: &[u8]) -> Option<Val> {
     read::parse_single(checked(line).ok()?.as_bytes()).ok()
 }
 

@@ -361,6 +361,34 @@ fn groups_that_take_no_part_keep_their_places() {
 }
 
 #[test]
+fn a_text_is_one_number_or_one_value_or_an_error() {
+    for text in ["2024-05-31", "1,299", "0x1F", "5 x", "", " ", "1 2", "inf", "nan", "1e", "--1", "1_0"] {
+        assert_results(&[(&format!("\"{text}\" | tonumber"), "")]);
+    }
+    for text in ["", " ", "1 2", "[1] 2", "nan", "1,", "# 1", "tru"] {
+        assert_results(&[(&format!("\"{text}\" | fromjson"), "")]);
+    }
+    assert_results(&[
+        (
+            r#""1", " -2.5 ", "1e3", "007", "+1", ".5", "12345678901234567890" | tonumber"#,
+            "1 -2.5 1e3 7 1 0.5 12345678901234567890",
+        ),
+        (r#"["1,299" | tonumber?], [1.5 | tonumber], (["null" | fromjson])"#, "[] [1.5] [null]"),
+        ("null | tonumber", ""),
+        (r#"" {\"a\":[1]} " | fromjson"#, r#"{"a":[1]}"#),
+    ]);
+}
+
+#[test]
+fn arrays_flatten_to_a_depth() {
+    assert_results(&[
+        ("[] | flatten(1), flatten(0)", "[] []"),
+        ("[1, [2, [3, []]]] | flatten(0), flatten(1), flatten(9)", "[1,[2,[3,[]]]] [1,2,[3,[]]] [1,2,3]"),
+        ("[1] | flatten(-1)", ""),
+    ]);
+}
+
+#[test]
 fn a_wrong_expression_is_told_each_time() {
     let Err(ExtractError::Failed(failures)) = ask_jq(RECORDS, r#".name | test("(")"#) else { panic!("it matched") };
     assert!(failures.records == 3 && failures.message.starts_with("invalid regex: "), "{failures:?}");
