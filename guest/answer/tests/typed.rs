@@ -236,6 +236,7 @@ fn integers_are_exact() {
         sum("{\"n\":1e308}\n{\"n\":1e308}\n"),
         "{\"sum_n\":1.7976931348623157e308,\"avg_n\":1.7976931348623157e308}"
     );
+    assert_eq!(sum("{\"n\":1e400}\n{\"n\":-1e400}\n"), "{\"sum_n\":null,\"avg_n\":null}");
     assert_eq!(sum("{\"n\":\"1\"}\n{\"n\":null}\n"), "{\"sum_n\":0,\"avg_n\":null}");
     assert_eq!(sum("{\"n\":1}\n{\"n\":2}\n"), "{\"sum_n\":3,\"avg_n\":1.5}");
 }
