@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use lro_json::masks::find_either;
 use lro_json::walk::{self, Damaged};
-use regex_lite::Regex;
+use regex::Regex;
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
@@ -15,15 +15,13 @@ use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::{Keys, same};
 use crate::number::{self, Decimal, Threshold};
+use crate::pattern::{self, builder};
 
 /// Most steps of a condition: 256. Bounds the recursion depth.
 pub const STEPS_MAX: usize = 256;
 
 /// Longest regular expression, in bytes: 4 KiB.
 pub const PATTERN_BYTES_MAX: usize = 4096;
-
-/// Most memory of a compiled regular expression, in bytes.
-const PATTERN_MEMORY_MAX: usize = 1 << 20;
 
 /// Most memory of the values of one `one-of`, in bytes.
 const VALUES_BYTES_MAX: usize = 4 << 20;
@@ -232,12 +230,11 @@ fn pattern(value: &str, case: Case) -> Result<Check, String> {
     if text.len() > PATTERN_BYTES_MAX {
         return Err(format!("a regular expression has at most {PATTERN_BYTES_MAX} bytes"));
     }
-    regex_lite::RegexBuilder::new(&String::from_utf8_lossy(&text))
+    builder(&String::from_utf8_lossy(&text))
         .case_insensitive(case == Case::Insensitive)
-        .size_limit(PATTERN_MEMORY_MAX)
         .build()
         .map(Check::Matches)
-        .map_err(|error| format!("regular expression: {error}"))
+        .map_err(|error| format!("regular expression: {}", pattern::reason(&error)))
 }
 
 impl Literal {

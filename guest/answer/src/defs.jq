@@ -10,6 +10,13 @@ def have_literal_numbers: true;
 def have_decnum: false;
 def finites: select(type == "number" and (isinfinite or isnan | not));
 
+def flatten($depth): if $depth < 0 then error("flatten depth must not be negative")
+  else [.[] | if type == "array" and $depth > 0 then flatten($depth - 1)[] else . end] end;
+
+# A first group that takes no part is null, too.
+def scan(re; flags): matches(re; "g" + flags)[] | [.[].string] | if length > 1 then .[1:] else .[0] end;
+def scan(re): scan(re; "");
+
 def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] |= $row);
 def INDEX(f): INDEX(.[]; f);
 def IN(s): any(s == .; .);

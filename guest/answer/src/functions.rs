@@ -1,21 +1,22 @@
 //! Functions of jq that the interpreter has as definitions, some of dozens of steps, or that compile something for every value: here
-//! each takes one step. What they give is the same.
+//! each takes one step. What they give is the same,
+//! but that `fromjson` and `tonumber` take one value, not any number of them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use jaq_core::box_iter::box_once;
 use jaq_core::native::{Fun, bome, run, v};
-use jaq_core::{Native, ValR, ValT as _};
-use jaq_json::{Num, Val};
+use jaq_core::{Error, Native, ValR, ValT as _};
+use jaq_json::{Num, Val, read};
 
-use crate::jq::Data;
+use crate::jq::{self, Data};
 use crate::regex;
 
 /// The functions, in place of definitions and functions of the same name and number of arguments. Those that end in `_` are of
 /// `defs.jq`: null for what is left to the definitions there.
 pub(crate) fn functions() -> impl Iterator<Item = Fun<Data>> {
-    let plain: [Fun<Data>; 16] = [
+    let plain: [Fun<Data>; 18] = [
         run(("null", v(0), |_| box_once(Ok(Val::Null)))),
         run(("true", v(0), |_| box_once(Ok(Val::Bool(true))))),
         run(("false", v(0), |_| box_once(Ok(Val::Bool(false))))),
@@ -27,6 +28,8 @@ pub(crate) fn functions() -> impl Iterator<Item = Fun<Data>> {
         run(("isstring", v(0), |cv| box_once(Ok(Val::Bool(kind(&cv.1) == "string"))))),
         run(("isarray", v(0), |cv| box_once(Ok(Val::Bool(kind(&cv.1) == "array"))))),
         run(("isobject", v(0), |cv| box_once(Ok(Val::Bool(kind(&cv.1) == "object"))))),
+        run(("fromjson", v(0), |cv| bome(from_json(cv.1)))),
+        run(("tonumber", v(0), |cv| bome(to_number(cv.1)))),
         run(("to_entries", v(0), |cv| bome(entries(cv.1)))),
         run(("without_", v(1), |mut cv| {
             let paths = cv.0.pop_var();
@@ -59,6 +62,34 @@ fn kind(value: &Val) -> &'static str {
         Val::Arr(_) => "array",
         Val::Obj(_) => "object",
     }
+}
+
+fn from_json(value: Val) -> ValR<Val> {
+    let Val::TStr(bytes) = &value else { return Err(Error::typ(value, "string")) };
+    jq::record(bytes)
+        .ok_or_else(|| Error::str(format_args!("cannot parse {value} as JSON: it has to be exactly one value")))
+}
+
+fn to_number(value: Val) -> ValR<Val> {
+    match &value {
+        Val::Num(_) => Ok(value),
+        _ => text(&value)
+            .and_then(number)
+            .map(Val::Num)
+            .ok_or_else(|| Error::str(format_args!("cannot parse {value} as a number: it has to be exactly one"))),
+    }
+}
+
+/// The number that a text spells. Like jq, this takes some spellings that JSON does not have: `+1`, `007`, `.5`.
+fn number(text: &str) -> Option<Num> {
+    let text = text.trim_ascii();
+    // Parsers of numbers also take words, such as `inf`.
+    if !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')) {
+        return None;
+    }
+    read::parse_single_num(text.as_bytes())
+        .or_else(|| Num::from_str_radix(text, 10))
+        .or_else(|| text.parse().ok().map(Num::Float))
 }
 
 fn entries(value: Val) -> ValR<Val> {

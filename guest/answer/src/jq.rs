@@ -122,7 +122,7 @@ fn each_record(
 }
 
 /// The value of a line. The check also keeps the parser from accepting more than JSON, and from nesting too deeply.
-fn record(line: &[u8]) -> Option<Val> {
+pub(crate) fn record(line: &[u8]) -> Option<Val> {
     read::parse_single(checked(line).ok()?.as_bytes()).ok()
 }
 
@@ -309,7 +309,6 @@ fn write(out: &mut String, value: &Val, depth: usize) -> Result<(), String> {
         Val::Null => out.push_str("null"),
         Val::Bool(true) => out.push_str("true"),
         Val::Bool(false) => out.push_str("false"),
-        Val::Num(Num::Float(amount)) if amount.is_nan() => out.push_str("null"),
         Val::Num(Num::Float(amount)) => out.push_str(&spelled(*amount)),
         Val::Num(number) => out.push_str(&number.to_string()),
         Val::TStr(bytes) | Val::BStr(bytes) => push_string(out, &String::from_utf8_lossy(bytes)),

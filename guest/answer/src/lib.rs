@@ -40,6 +40,7 @@ mod near;
 mod number;
 mod numeric;
 mod order;
+mod pattern;
 #[cfg(target_arch = "wasm32")]
 mod preopened;
 mod query;

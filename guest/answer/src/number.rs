@@ -193,9 +193,12 @@ impl Threshold {
     }
 }
 
-/// A floating point number as JSON, in the shortest form that reads back the same. Infinity, which JSON cannot
-/// represent, becomes the largest number.
+/// A floating point number as JSON, in the shortest form that reads back the same. Of what JSON cannot
+/// represent, infinity becomes the largest number, and NaN null.
 pub(crate) fn spelled(amount: f64) -> String {
+    if amount.is_nan() {
+        return "null".to_owned();
+    }
     let amount = amount.clamp(-f64::MAX, f64::MAX);
     let magnitude = amount.abs();
     if magnitude != 0.0 && !(1e-5..1e17).contains(&magnitude) { format!("{amount:e}") } else { format!("{amount}") }
@@ -281,5 +284,6 @@ mod tests {
             assert_eq!(spelled(amount), text);
         }
         assert_eq!(spelled(f64::INFINITY), "1.7976931348623157e308");
+        assert_eq!(spelled(f64::NAN), "null");
     }
 }

@@ -8,9 +8,10 @@ use jaq_core::native::{Fun, bome, run, v};
 use jaq_core::{Cv, Error, ValR, ValT as _};
 use jaq_json::Val;
 use jaq_std::ValT as _;
-use regex_bites::bytes::{Captures, Regex, RegexBuilder};
+use regex::{Captures, Regex};
 
 use crate::jq::Data;
+use crate::pattern;
 
 /// Compiled expressions that are kept. Programs have few; one that makes them of its input compiles them again.
 const KEPT_MAX: usize = 8;
@@ -36,7 +37,7 @@ struct Expression {
 
 impl Expression {
     fn new(pattern: &str, flags: &str) -> Result<Self, Error<Val>> {
-        let mut builder = RegexBuilder::new(pattern);
+        let mut builder = pattern::builder(pattern);
         let (mut is_global, mut ignores_empty) = (false, false);
         for flag in flags.chars() {
             match flag {
@@ -45,13 +46,15 @@ impl Expression {
                 'i' => _ = builder.case_insensitive(true),
                 'm' => _ = builder.multi_line(true),
                 's' => _ = builder.dot_matches_new_line(true),
-                'l' => _ = builder.swap_greed(true),
+                // The longest match: the engine has none, and what it finds first is nearest to it.
+                'l' => {}
                 'x' => _ = builder.ignore_whitespace(true),
                 'p' => _ = builder.multi_line(true).dot_matches_new_line(true),
                 other => return Err(Error::str(format_args!("invalid regex flag: {other}"))),
             }
         }
-        let regex = builder.build().map_err(|error| Error::str(format_args!("invalid regex: {error}")))?;
+        let fail = |error| Error::str(format_args!("invalid regex: {}", pattern::reason(&error)));
+        let regex = builder.build().map_err(fail)?;
         Ok(Self { pattern: pattern.to_owned(), flags: flags.to_owned(), regex, is_global, ignores_empty })
     }
 }
@@ -78,24 +81,32 @@ fn expression(pattern: &str, flags: &str) -> Result<Rc<Expression>, Error<Val>> 
 /// The expression of a call.
 fn of_call(cv: &mut Cv<'_, Data>) -> Result<Rc<Expression>, Error<Val>> {
     let (flags, pattern) = (cv.0.pop_var(), cv.0.pop_var());
-    expression(text(&pattern)?, text(&flags)?)
+    let flags = if flags == Val::Null { "" } else { text(&flags)? };
+    expression(text(&pattern)?, flags)
 }
 
 fn text(value: &Val) -> Result<&str, Error<Val>> {
-    std::str::from_utf8(bytes(value)?).map_err(Error::str)
+    match value {
+        Val::TStr(bytes) => std::str::from_utf8(bytes).map_err(Error::str),
+        other => Err(Error::typ(other.clone(), "string")),
+    }
 }
 
-fn bytes(value: &Val) -> Result<&[u8], Error<Val>> {
-    match value {
-        Val::TStr(bytes) => Ok(bytes),
-        other => Err(Error::typ(other.clone(), "string")),
+/// A text in which what is not UTF-8 is replaced.
+fn replaced(value: Val) -> Val {
+    match &value {
+        Val::TStr(bytes) if std::str::from_utf8(bytes).is_err() => {
+            Val::utf8_str(String::from_utf8_lossy(bytes).into_owned())
+        }
+        _ => value,
     }
 }
 
 /// Whether there is a match that counts.
 fn is_match(mut cv: Cv<'_, Data>) -> ValR<Val> {
     let expression = of_call(&mut cv)?;
-    let input = bytes(&cv.1)?;
+    let whole = replaced(cv.1);
+    let input = text(&whole)?;
     Ok(Val::Bool(if expression.ignores_empty {
         expression.regex.find_iter(input).any(|found| !found.is_empty())
     } else {
@@ -106,51 +117,56 @@ fn is_match(mut cv: Cv<'_, Data>) -> ValR<Val> {
 /// The array of what is asked for: texts between matches, and for each match the array of its groups.
 fn parts(mut cv: Cv<'_, Data>, between: bool, matches: bool) -> ValR<Val> {
     let expression = of_call(&mut cv)?;
-    let input = bytes(&cv.1)?;
+    let whole = replaced(cv.1);
+    let input = text(&whole)?;
     let (mut parts, mut last_end) = (Vec::new(), 0);
     let (mut counted, mut characters) = (0, 0);
     for captures in expression.regex.captures_iter(input) {
-        let Some(whole) = captures.get(0) else { break };
-        if expression.ignores_empty && whole.is_empty() {
+        let found = captures.get_match();
+        if expression.ignores_empty && found.is_empty() {
             continue;
         }
         if between {
-            parts.push(cv.1.as_sub_str(&input[last_end..whole.start()]));
-            last_end = whole.end();
+            parts.push(whole.as_sub_str(&input.as_bytes()[last_end..found.start()]));
+            last_end = found.end();
         }
         if matches {
-            characters += count(&input[counted..whole.start()]);
-            counted = whole.start();
-            parts.push(groups(&cv.1, &captures, &expression.regex, &input[counted..], characters)?);
+            characters += count(&input[counted..found.start()]);
+            counted = found.start();
+            parts.push(groups(&whole, &captures, &expression.regex, &input[counted..], characters)?);
         }
         if !expression.is_global {
             break;
         }
     }
     if between {
-        parts.push(cv.1.as_sub_str(&input[last_end..]));
+        parts.push(whole.as_sub_str(&input.as_bytes()[last_end..]));
     }
     Ok(parts.into_iter().collect())
 }
 
-/// The groups of a match in a text, as jq shows them. `rest` is the text from the match on, which begins behind so many characters.
-fn groups(text: &Val, captures: &Captures<'_>, regex: &Regex, rest: &[u8], characters: usize) -> ValR<Val> {
-    let start = captures.get(0).map_or(0, |whole| whole.start());
-    let groups = captures.iter().zip(regex.capture_names()).filter_map(|(group, name)| Some((group?, name)));
-    let objects = groups.map(|(group, name)| {
-        let member = |key: &str, value: Val| (Val::from(key.to_owned()), value);
-        let length = |bytes: &[u8]| Val::from(count(bytes));
-        let members = [
-            member("offset", Val::from(characters + count(&rest[..group.start() - start]))),
-            member("length", length(group.as_bytes())),
-            member("string", text.as_sub_str(group.as_bytes())),
-        ];
-        Val::from_map(members.into_iter().chain(name.map(|name| member("name", Val::from(name.to_owned())))))
+/// The groups of a match in a text, as jq shows them; those that take no part keep their places. `rest` is the text from the match
+/// on, which begins behind so many characters.
+fn groups(text: &Val, captures: &Captures<'_>, regex: &Regex, rest: &str, characters: usize) -> ValR<Val> {
+    let start = captures.get_match().start();
+    let member = |key: &str, value: Val| (Val::from(key.to_owned()), value);
+    let groups = captures.iter().zip(regex.capture_names()).enumerate().map(|(index, (group, name))| {
+        let [offset, length, string] = match group {
+            Some(group) => [
+                Val::from(characters + count(&rest[..group.start() - start])),
+                Val::from(count(group.as_str())),
+                text.as_sub_str(group.as_str().as_bytes()),
+            ],
+            None => [Val::from(-1_isize), Val::from(0_usize), Val::Null],
+        };
+        let members = [member("offset", offset), member("length", length), member("string", string)];
+        let name = name.map_or(Val::Null, |name| Val::from(name.to_owned()));
+        Val::from_map(members.into_iter().chain((index > 0).then(|| member("name", name))))
     });
-    objects.collect()
+    groups.collect()
 }
 
-/// The number of characters of a text; what is not UTF-8 counts like its replacement.
-fn count(bytes: &[u8]) -> usize {
-    bytes.utf8_chunks().map(|chunk| chunk.valid().chars().count() + usize::from(!chunk.invalid().is_empty())).sum()
+/// The number of characters of a text.
+fn count(text: &str) -> usize {
+    text.chars().count()
 }

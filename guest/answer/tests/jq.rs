@@ -316,6 +316,78 @@ fn more_expressions_than_are_kept_match_what_they_say() {
     assert_eq!(answer.lines, "[true]\n[false]\n");
 }
 
+/// Programs, and the results of each; nothing for one that fails.
+fn assert_results(programs: &[(&str, &str)]) {
+    for (program, results) in programs {
+        let found = match ask_jq("null\n", program) {
+            Ok(answer) => answer.lines.replace('\n', " "),
+            Err(ExtractError::Failed(_)) => String::new(),
+            other => panic!("{program}: {other:?}"),
+        };
+        assert_eq!(found.trim_end(), *results, "{program}");
+    }
+}
+
+#[test]
+fn expressions_know_the_letters_of_all_languages() {
+    assert_results(&[
+        (r#""École" | test("école"; "i"), test("^\\w+$"), test("\\bcole"), test("^\\p{Lu}")"#, "true true false true"),
+        (r#"["Été à 東京" | scan("\\w+")]"#, r#"["Été","à","東京"]"#),
+        (r#""é-ü" | gsub("\\W"; "_"), split("\\W"; ""), capture("(?<a>\\w)")"#, r#""é_ü" ["é","ü"] {"a":"é"}"#),
+        (r#""é東" | [match(""; "g").offset], [match("東") | .offset, .length]"#, "[0,1,2] [1,1]"),
+        (r#""aab" | match("a+"; "l").string"#, r#""aa""#),
+        (r#""École" | test("cole"; null), [splits("o"; null)]"#, r#"true ["Éc","le"]"#),
+        (r#""dMOpdP8=" | @base64d | test("té"), [match("[^a-zé]").offset]"#, "true [3]"),
+    ]);
+}
+
+#[test]
+fn an_expression_that_is_too_large_fails() {
+    let Err(ExtractError::Failed(failures)) = ask_jq("\"a\"\n", r#"test("\\w{400}")"#) else { panic!("it matched") };
+    assert!(failures.message.contains("bytes; use smaller repetitions"), "{failures:?}");
+}
+
+#[test]
+fn groups_that_take_no_part_keep_their_places() {
+    assert_results(&[
+        (
+            r#""ac" | [match("(a)(b)?(c)").captures[].string], [scan("(a)(b)?(c)")]"#,
+            r#"["a",null,"c"] [["a",null,"c"]]"#,
+        ),
+        (r#""ac" | [scan("(b)?a")], [scan("c")]"#, r#"[[null]] ["c"]"#),
+        (r#""ac" | match("(b)?").captures"#, r#"[{"offset":-1,"length":0,"string":null,"name":null}]"#),
+        (r#""ac" | capture("(?<x>a)(?<y>b)?"), sub("(?<y>b)?a"; "\(.y)")"#, r#"{"x":"a","y":null} "nullc""#),
+    ]);
+}
+
+#[test]
+fn a_text_is_one_number_or_one_value_or_an_error() {
+    for text in ["2024-05-31", "1,299", "0x1F", "5 x", "", " ", "1 2", "inf", "nan", "1e", "--1", "1_0"] {
+        assert_results(&[(&format!("\"{text}\" | tonumber"), "")]);
+    }
+    for text in ["", " ", "1 2", "[1] 2", "nan", "1,", "# 1", "tru"] {
+        assert_results(&[(&format!("\"{text}\" | fromjson"), "")]);
+    }
+    assert_results(&[
+        (
+            r#""1", " -2.5 ", "1e3", "007", "+1", ".5", "12345678901234567890" | tonumber"#,
+            "1 -2.5 1e3 7 1 0.5 12345678901234567890",
+        ),
+        (r#"["1,299" | tonumber?], [1.5 | tonumber], (["null" | fromjson])"#, "[] [1.5] [null]"),
+        ("null | tonumber", ""),
+        (r#"" {\"a\":[1]} " | fromjson"#, r#"{"a":[1]}"#),
+    ]);
+}
+
+#[test]
+fn arrays_flatten_to_a_depth() {
+    assert_results(&[
+        ("[] | flatten(1), flatten(0)", "[] []"),
+        ("[1, [2, [3, []]]] | flatten(0), flatten(1), flatten(9)", "[1,[2,[3,[]]]] [1,2,[3,[]]] [1,2,3]"),
+        ("[1] | flatten(-1)", ""),
+    ]);
+}
+
 #[test]
 fn a_wrong_expression_is_told_each_time() {
     let Err(ExtractError::Failed(failures)) = ask_jq(RECORDS, r#".name | test("(")"#) else { panic!("it matched") };

@@ -69,6 +69,30 @@ fn operators() {
 }
 
 #[test]
+fn patterns_know_the_letters_of_all_languages() {
+    let text = "{\"n\":\"École\"}\n{\"n\":\"日本語\"}\n{\"n\":\"a-b\"}\n";
+    let found = |query: Query| ask(text, query).unwrap().total;
+    assert_eq!(found(ignoring_case("n", Operator::Matches, r#""^école$""#)), 1);
+    for (pattern, count) in
+        [(r"^\\w+$", 2), (r"\\bcole", 0), (r"\\p{L}", 3), (r"^\\p{Lu}", 1), (r"\\W", 1), (r"^.{3}$", 2)]
+    {
+        assert_eq!(found(only("n", Operator::Matches, &format!("\"{pattern}\""))), count, "{pattern}");
+    }
+}
+
+#[test]
+fn a_pattern_has_a_size_and_a_depth() {
+    for pattern in [r"\\w{400}".to_owned(), "(".repeat(300) + &")".repeat(300)] {
+        let refused = error(only("name", Operator::Matches, &format!("\"{pattern}\"")));
+        assert!(
+            matches!(&refused, ExtractError::Invalid(why) if why.starts_with("where[0]: regular expression: ")),
+            "{refused:?}"
+        );
+        assert!(!format!("{refused:?}").contains("\\n"), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_missing_field_is_no_obstacle_to_a_negation() {
     let mut query = only("note", Operator::Exists, "");
     query.where_.push(Condition::Negation(0));
@@ -214,6 +238,7 @@ fn integers_are_exact() {
         sum("{\"n\":1e308}\n{\"n\":1e308}\n"),
         "{\"sum_n\":1.7976931348623157e308,\"avg_n\":1.7976931348623157e308}"
     );
+    assert_eq!(sum("{\"n\":1e400}\n{\"n\":-1e400}\n"), "{\"sum_n\":null,\"avg_n\":null}");
     assert_eq!(sum("{\"n\":\"x\"}\n{\"n\":null}\n"), "{\"sum_n\":0,\"avg_n\":null}");
     assert_eq!(sum("{\"n\":1}\n{\"n\":2}\n"), "{\"sum_n\":3,\"avg_n\":1.5}");
 }
