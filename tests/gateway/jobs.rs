@@ -90,10 +90,13 @@ fn a_slow_call_goes_on_as_a_job_whatever_the_way() {
 #[test]
 fn a_call_becomes_a_job_after_its_time_alone() {
     let script = slow(&text("slept")).call("patient", text("soon"));
-    let toml = "[tools.slow]\njob = \"auto\"\nwait-ms = 1\n[tools.patient]\njob = \"auto\"\nwait-ms = 600000\n";
+    let toml = "[tools.slow]\njob = \"auto\"\nwait-ms = 50\n[tools.patient]\njob = \"auto\"\nwait-ms = 600000\n";
     for (name, mut way) in all_ways(&script, toml) {
         assert_eq!(first_text(&way.call("patient", json!({}))), "soon", "{name}");
-        let handle = job(&way.call("slow", json!({})));
+        let begun = way.call("slow", json!({}));
+        // From the beginning of the call on, with some room for rounding.
+        assert!(status(&begun)["elapsed_ms"].as_u64() > Some(40), "{name}: {begun}");
+        let handle = job(&begun);
         assert_eq!(first_text(&ended(&mut way, &handle)), "slept", "{name}");
         let listed = way.call("lro_job", json!({}));
         assert_eq!(listed["structuredContent"]["jobs"].as_array().map(Vec::len), Some(1), "{name}: {listed}");

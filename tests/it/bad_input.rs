@@ -46,7 +46,6 @@ fn what_is_not_json_is_text() {
         "{".to_owned(),
         "NaN".to_owned(),
         "a\0b\0c\r\n\u{feff}\u{1f600}".to_owned(),
-        "\u{feff}{\"a\":1}".to_owned(),
     ];
     for content in broken {
         let beginning: String = content.chars().take(20).collect();

@@ -1,6 +1,7 @@
 //! What has come of the result of a call before its end: records in the store, which clients read under the handle of the job.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lro_host::mcp::{self, Id, Message, ToolPage};
@@ -20,6 +21,8 @@ const WAITING_BYTES_MAX: usize = 8 << 20;
 pub(crate) struct Parts {
     /// The handle of the job that the call becomes.
     pub(crate) handle: Ulid,
+    /// When the call began.
+    pub(super) begun: Instant,
     tenant: String,
     tool: String,
     is_job: AtomicBool,
@@ -56,6 +59,7 @@ impl Parts {
     pub(crate) fn new(tenant: &str, tool: &str) -> std::io::Result<Self> {
         Ok(Self {
             handle: Ulid::generate()?,
+            begun: Instant::now(),
             tenant: tenant.to_owned(),
             tool: tool.to_owned(),
             is_job: AtomicBool::new(false),

@@ -58,7 +58,6 @@ pub(crate) struct RunningJob {
     pub(crate) call: JobCall,
     /// What has come of its result.
     pub(crate) parts: Arc<Parts>,
-    begun: Instant,
     state: Mutex<State>,
     /// Notified when the state changes.
     changed: Notify,
@@ -89,7 +88,6 @@ impl RunningJob {
             handle: parts.handle,
             call,
             parts,
-            begun: Instant::now(),
             state: Mutex::default(),
             changed: Notify::new(),
             turn: Mutex::default(),
@@ -111,9 +109,9 @@ impl RunningJob {
         !std::mem::replace(&mut self.state.lock().has_ended, true)
     }
 
-    /// How long it has run.
+    /// How long it has run, since its call began.
     pub(crate) fn age(&self) -> Duration {
-        self.begun.elapsed()
+        self.parts.begun.elapsed()
     }
 
     pub(crate) fn is_canceled(&self) -> bool {
