@@ -310,7 +310,7 @@ fn bounds_hold_and_errors_say_what_to_do() {
     assert!(refused(&mut wire, "lro_read", json!({"file": "a", "handle": "b"})).contains("both"));
     assert!(refused(&mut wire, "lro_read", json!({"file": 1})).contains("not a text"));
     assert!(refused(&mut wire, "lro_read", json!({})).contains("`file` is missing"));
-    assert!(refused(&mut wire, "lro_extract", json!({"fiel": "a"})).contains("did you mean `file`?"));
+    assert!(refused(&mut wire, "lro_extract", json!({"files": "a"})).contains("did you mean `file`?"));
     assert!(refused(&mut wire, "lro_read", json!({"path": "nothing.csv"})).contains("no file `nothing.csv`"));
     assert!(refused(&mut wire, "lro_files", json!({"paths": "x"})).contains("unknown field"));
     for wrong in [vec!["/does/not/exist"], vec!["--listed", "many"]] {
