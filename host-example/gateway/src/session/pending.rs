@@ -157,11 +157,6 @@ impl Call {
         trace::answered(&std::mem::replace(&mut self.upstream, Span::none()), answer);
     }
 
-    /// Whether the client hears of its job in this form, if it becomes one.
-    pub(super) fn becomes(&self, form: JobForm) -> bool {
-        self.detachment.as_ref().is_some_and(|detachment| detachment.form == form)
-    }
-
     /// Its job, if the session sees to the job's end: a collection of pages does so itself.
     pub(super) fn cancelable(&self) -> Option<Arc<RunningJob>> {
         self.job.clone().filter(|_| self.collect.is_none())

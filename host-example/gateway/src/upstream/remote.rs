@@ -245,7 +245,7 @@ impl<R: Receive + 'static> Inner<R> {
     fn start(self: &Arc<Self>, message: Message) {
         let Some(id) = message.id() else { return };
         let (inner, ended) = (Arc::clone(self), id.clone());
-        // Of the translator's requests the session does not know.
+        // The session does not know the requests of the translator.
         let is_awaited = self.session.is_pending(&id);
         let exchange = async move {
             let exchange = Arc::clone(&inner).exchange(message);
@@ -277,7 +277,7 @@ impl<R: Receive + 'static> Inner<R> {
         if tokio::time::timeout(ORDER_TIMEOUT, exchange).await.is_err() {
             let seconds = ORDER_TIMEOUT.as_secs();
             tracing::warn!(
-                "the server takes longer than {seconds} s to take a notification: other messages go before it"
+                "the server takes longer than {seconds} s to take a notification: later messages do not wait for it"
             );
         }
     }
@@ -507,27 +507,32 @@ impl<R: Receive + 'static> Inner<R> {
 
     /// Resumes a stream that ended before the response arrived, for as long as the response is awaited.
     async fn resume(self: &Arc<Self>, mut end: StreamEnd, id: &Id) -> Result<bool, ExchangeError> {
-        let mut pause = end.pause();
         while self.session.is_pending(id) {
-            tokio::time::sleep(pause).await;
-            let response = match self.get(end.last.as_deref()).await {
-                Ok(response) if response.status().is_success() => response,
-                Ok(response) if !may_open_later(response.status()) => return Ok(false),
-                // The server may be starting anew.
-                Ok(_) | Err(_) => {
-                    pause = longer(pause);
-                    continue;
-                }
-            };
+            let opened = self.opened(&end, end.pause(), || self.session.is_pending(id)).await;
+            let Some(response) = opened else { return Ok(!self.session.is_pending(id)) };
             let content = content::of_headers(response.headers())?;
             let answered;
             (end, answered) = self.events(content, response, Some(id), end).await?;
             if answered {
-                return Ok(true);
+                break;
             }
-            pause = end.pause();
         }
         Ok(true)
+    }
+
+    /// Opens a stream behind `end` after a pause, and after longer ones while the server may open it later. `None` if it does
+    /// not, and when the stream is not wanted any more.
+    async fn opened(&self, end: &StreamEnd, mut pause: Duration, is_wanted: impl Fn() -> bool) -> Option<Response> {
+        loop {
+            tokio::time::sleep(pause).await;
+            match self.get(end.last.as_deref()).await {
+                Ok(response) if response.status().is_success() => return Some(response),
+                Ok(response) if !may_open_later(response.status()) => return None,
+                // The server may be starting anew.
+                Ok(_) | Err(_) if is_wanted() => pause = longer(pause),
+                Ok(_) | Err(_) => return None,
+            }
+        }
     }
 
     async fn get(&self, last: Option<&str>) -> Result<Response, ExchangeError> {
@@ -547,20 +552,13 @@ impl<R: Receive + 'static> Inner<R> {
         }
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            let (mut end, mut pause) = (StreamEnd::default(), RECONNECT_DELAY);
-            loop {
-                pause = match inner.get(end.last.as_deref()).await {
-                    Ok(response) if response.status().is_success() => {
-                        let Ok(content) = content::of_headers(response.headers()) else { break };
-                        if let Ok((next, _)) = inner.events(content, response, None, end.clone()).await {
-                            end = next;
-                        }
-                        end.pause()
-                    }
-                    Ok(response) if !may_open_later(response.status()) => break,
-                    Ok(_) | Err(_) => longer(pause),
-                };
-                tokio::time::sleep(pause).await;
+            let (mut end, mut pause) = (StreamEnd::default(), Duration::ZERO);
+            while let Some(response) = inner.opened(&end, pause, || true).await {
+                let Ok(content) = content::of_headers(response.headers()) else { break };
+                if let Ok((next, _)) = inner.events(content, response, None, end.clone()).await {
+                    end = next;
+                }
+                pause = end.pause();
             }
             inner.state().is_listening = false;
         });

@@ -36,6 +36,8 @@ mod tests {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!(seconds("120", at(0)), Some(120));
         assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT", at(784_111_700)), Some(77));
+        assert_eq!(seconds("Thu, 29 Feb 2024 00:00:00 GMT", at(1_709_164_799)), Some(1));
+        assert_eq!(seconds("Thu, 01 Jan 1970 00:00:00 GMT", UNIX_EPOCH), Some(0));
         assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT", at(784_111_800)), Some(0), "it has passed");
         for odd in [
             "",

@@ -412,7 +412,6 @@ impl Bridge {
             let ended = ended.map(|session| (session.tenant().to_owned(), session.id().to_owned())).collect();
             let kept = self.kept.clone();
             tokio::spawn(async move { kept.forget(ended).await });
-            // Runs in the background, as a server may be slow to exit.
             self.end(over);
         }
         let is_over = |key: &SharedKey, open: &OpenShared| {
@@ -458,8 +457,9 @@ impl Bridge {
     pub(super) async fn finish(&self) {
         let sessions = self.remove(|_| true);
         let shared: Vec<Arc<SharedServer>> = self.shared.lock().drain().map(|(_, open)| open.shared).collect();
-        let _ = self.end(sessions).await;
-        let _ = self.end_shared(shared).await;
+        for ended in [self.end(sessions), self.end_shared(shared)] {
+            let _ = ended.await;
+        }
     }
 }
 

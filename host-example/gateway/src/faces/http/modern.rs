@@ -93,11 +93,13 @@ impl Drop for ExchangeGuard {
         *shared.used.lock() = Instant::now();
         let left = shared.exchanges.lock().remove(&id);
         if left.is_some_and(|exchange| exchange.session.pending_count() > 0 && !exchange.session.stop_collecting()) {
-            // Sending may block, which is not allowed here. The server answers one that it does not get for nobody.
-            let cancel = move |shared: &SharedServer| {
-                drop(shared.connection.send(&cancellation(&id, "the client disconnected")));
-            };
-            Arc::clone(&shared).rules.senders.run(move |turn| turn.into_iter().for_each(|()| cancel(&shared)));
+            let senders = shared.rules.senders.clone();
+            senders.run(move |turn| {
+                // Sending may block, which is not allowed where a refused turn is told: here.
+                if turn.is_ok() {
+                    let _ = shared.connection.send(&cancellation(&id, "the client disconnected"));
+                }
+            });
         }
     }
 }

@@ -132,7 +132,7 @@ impl Session {
             (_, JobForm::Descriptor) if self.rules.has_name_conflict() => return None,
             (_, JobForm::Descriptor | JobForm::Task) => own.wait(),
         };
-        let parts = self.parts_of(tool)?;
+        let parts = self.parts_of(tool, call.begun)?;
         let growing = self.growing_of(tool, message);
         Some(Detachment { after, form, asks_task: false, parts, parts_token: None, growing, message: None })
     }
@@ -140,29 +140,27 @@ impl Session {
     /// The message of a call for the server: where the call may become a job, it asks for a task, or for progress and parts of
     /// the result.
     pub(super) fn detachable(&self, message: Message, id: &Id, call: &mut Call) -> Message {
-        let message = if call.becomes(JobForm::AskedTask) { task::without_task(&message) } else { message };
-        let asking = if self.asks_task(call, &message) { server_task::asking(&message, call.modern) } else { None };
+        let Some(form) = call.detachment.as_ref().map(|detachment| detachment.form) else { return message };
+        let message = if form == JobForm::AskedTask { task::without_task(&message) } else { message };
+        let asks_task = form == JobForm::Descriptor && self.asks_task(call, &message);
+        let asking = if asks_task { server_task::asking(&message, call.modern) } else { None };
         let is_task = asking.is_some();
         let message = asking.unwrap_or(message);
         let asks_progress = self.collects(call, &message).is_none();
+        let message = if asks_progress { with_progress(message, id, call) } else { message };
         let Some(detachment) = &mut call.detachment else { return message };
         detachment.asks_task = is_task;
-        if !asks_progress {
-            return message;
-        }
-        let message = parts::with_parts(message, id, detachment);
-        with_progress(message, id, call)
+        if asks_progress { parts::with_parts(message, id, detachment) } else { message }
     }
 
     /// Whether the gateway asks the server for a task, for a client that cannot use one.
     fn asks_task(&self, call: &Call, message: &Message) -> bool {
         let RequestKind::Tool(tool) = &call.kind else { return false };
-        let may_be_one = call.becomes(JobForm::Descriptor);
         let tenant = &self.owner.tenant;
         let is_offered = || call.modern || self.rules.caches.requires_tasks(tenant, &tool.name);
         // A task of the server is a job at once, so there has to be room for one.
         let has_room = || self.rules.jobs.all_running(tenant).len() < self.rules.config.gateway.jobs_max.get() as usize;
-        may_be_one && self.collects(call, message).is_none() && is_offered() && has_room()
+        self.collects(call, message).is_none() && is_offered() && has_room()
     }
 
     /// When the call with this id becomes a job; `None` if it does not.

@@ -23,8 +23,8 @@ const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/cli
 
 impl Session {
     /// Where what comes of the result of a call is kept that may become a job.
-    pub(super) fn parts_of(&self, tool: &ToolCall) -> Option<Arc<Parts>> {
-        let parts = Parts::new(&self.owner.tenant, name_of(&tool.name));
+    pub(super) fn parts_of(&self, tool: &ToolCall, begun: Instant) -> Option<Arc<Parts>> {
+        let parts = Parts::new(&self.owner.tenant, name_of(&tool.name), begun);
         parts.inspect_err(|error| tracing::warn!(%error, "cannot make the handle of a job")).ok().map(Arc::new)
     }
 

@@ -52,14 +52,14 @@ enum Written {
 }
 
 impl Parts {
-    /// For a call of this tool.
+    /// For a call of this tool, which began then.
     ///
     /// # Errors
     /// When the system has no random bytes for the handle.
-    pub(crate) fn new(tenant: &str, tool: &str) -> std::io::Result<Self> {
+    pub(crate) fn new(tenant: &str, tool: &str, begun: Instant) -> std::io::Result<Self> {
         Ok(Self {
             handle: Ulid::generate()?,
-            begun: Instant::now(),
+            begun,
             tenant: tenant.to_owned(),
             tool: tool.to_owned(),
             is_job: AtomicBool::new(false),

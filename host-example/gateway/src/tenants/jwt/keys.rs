@@ -90,11 +90,13 @@ impl Keys {
     pub(super) async fn that(&self, fits: impl Fn(&Jwk) -> bool) -> Result<Vec<Jwk>, JwtError> {
         let known = self.current.load_full();
         let is_fresh = known.as_ref().is_some_and(|set| set.read.elapsed() < self.fresh_for);
-        let mut attempt = match (known.as_ref().and_then(|set| set.that(&fits)), self.attempt.try_lock()) {
-            (Some(found), _) if is_fresh => return Ok(found),
-            (Some(found), Err(_)) => return Ok(found),
-            (_, Ok(attempt)) => attempt,
-            (None, Err(_)) => self.attempt.lock().await,
+        let mut attempt = match known.as_ref().and_then(|set| set.that(&fits)) {
+            Some(found) if is_fresh => return Ok(found),
+            Some(found) => match self.attempt.try_lock() {
+                Ok(attempt) => attempt,
+                Err(_) => return Ok(found),
+            },
+            None => self.attempt.lock().await,
         };
         if attempt.is_none_or(|at| at.elapsed() >= RETRY_INTERVAL) {
             // A request that is given up has made an attempt, too.
