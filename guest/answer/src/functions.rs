@@ -1,6 +1,5 @@
 //! Functions of jq that the interpreter has as definitions, some of dozens of steps, or that compile something for every value: here
-//! each takes one step. What they give is the same,
-//! but that `fromjson` and `tonumber` take one value, not any number of them.
+//! each takes one step. What they give is the same, except that `fromjson` and `tonumber` take exactly one value.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

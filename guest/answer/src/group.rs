@@ -311,8 +311,8 @@ impl Others {
         };
         let kept = if compares_texts { "text" } else { "number" };
         let left_out = (left_out > 0).then(|| match left_out {
-            1 => format!("1 record where it is no {kept} was left out"),
-            left_out => format!("{left_out} records where it is no {kept} were left out"),
+            1 => format!("1 record in which it is not a {kept} was left out"),
+            left_out => format!("{left_out} records in which it is not a {kept} were left out"),
         });
         [read, no_numbers, left_out].into_iter().flatten()
     }

@@ -1,7 +1,10 @@
 //! Searches texts and records, one source after another.
 
 use lro_json::write::string;
-use lro_text::search::{self as text, Found, Hit, RECORD_BYTES_MAX, RecordSearcher, SearchError, Searcher};
+use lro_text::search::{
+    self as text, Found, Hit, LINE_BYTES_MAX, OVERLAP_BYTES, PIECE_BYTES, RECORD_BYTES_MAX, RecordSearcher,
+    SearchError, Searcher,
+};
 
 use crate::answer::Lines;
 use crate::bindings::exports::lro::filter::lro_query::{Pattern, Search};
@@ -10,11 +13,6 @@ use crate::{Answer, Budget, ExtractError, Read, ReadSource, Source, lines};
 
 /// Default number of hits: 20.
 pub const HITS_DEFAULT: u32 = 20;
-
-/// What a search of a line does that is longer than 64 KiB.
-const LONG_LINES: &str = "a line has more than 65536 bytes: there, each match is a hit and counts, or for several words each piece of 4096 \
-    bytes that has them all, and a match of more than 512 bytes may be missed; read on with `from`, one less than `line`, and `offset` of \
-    the hit in `lro_read`";
 
 /// What the sources have in common.
 #[derive(Debug)]
@@ -110,7 +108,11 @@ impl Page<'_> {
             ));
         }
         if self.has_long_lines {
-            notes.push(LONG_LINES.to_owned());
+            notes.push(format!(
+                "a line has more than {LINE_BYTES_MAX} bytes: there, each match is a hit and counts, or for several words each \
+                 piece of {PIECE_BYTES} bytes that has them all, and a match of more than {OVERLAP_BYTES} bytes may be missed; \
+                 read on with `from`, one less than `line`, and `offset` of the hit in `lro_read`"
+            ));
         }
         if self.is_approximate {
             notes.push("more passages match than can be ranked at once: some of the best may be missing".to_owned());

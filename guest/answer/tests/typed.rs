@@ -280,10 +280,13 @@ fn numeric_aggregates() -> Vec<Aggregate> {
 fn texts_that_are_numbers_count_as_numbers_and_a_note_says_so() {
     let (line, notes) = all_of(&["1", "\" 2.5 \"", "\"N/A\"", "\"0010\"", "null", "\"-3\"", "\"\\u0034\"", "true"]);
     assert_eq!(line, "{\"sum_v\":14.5,\"avg_v\":2.9,\"min_v\":-3,\"max_v\":10}\n");
-    assert_eq!(notes, ["`v`: 4 texts were read as numbers", "`v`: 2 records where it is no number were left out"]);
+    assert_eq!(
+        notes,
+        ["`v`: 4 texts were read as numbers", "`v`: 2 records in which it is not a number were left out"]
+    );
     let (line, notes) = all_of(&["\"999\"", "\"2999\"", "\"N/A\""]);
     assert_eq!(line, "{\"sum_v\":3998,\"avg_v\":1999,\"min_v\":999,\"max_v\":2999}\n");
-    assert_eq!(notes, ["`v`: 2 texts were read as numbers", "`v`: 1 record where it is no number was left out"]);
+    assert_eq!(notes, ["`v`: 2 texts were read as numbers", "`v`: 1 record in which it is not a number was left out"]);
     assert_eq!(all_of(&["1", "null", "2"]).1, Vec::<String>::new());
 }
 
@@ -295,9 +298,9 @@ fn a_field_without_numbers_has_the_extremes_of_its_texts_and_a_note() {
         notes,
         [
             "`v`: it has no numbers",
-            "`v`: 4 records where it is no number were left out",
+            "`v`: 4 records in which it is not a number were left out",
             "`v`: it has no numbers, so its texts are compared, character by character",
-            "`v`: 1 record where it is no text was left out",
+            "`v`: 1 record in which it is not a text was left out",
         ]
     );
 }

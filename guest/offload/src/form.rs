@@ -1,21 +1,13 @@
 //! The form of a text with records: recognized from its beginning, named as in the contract, and in words.
 
 use lro_json::Validator;
-use lro_text::{HEAD_BYTES_MAX, Hints, recognize, tabular};
+use lro_text::{HEAD_BYTES_MAX, Hints, recognize, tabular, without_mark};
 
 use crate::bindings::lro::filter::types::{Delimited, Form};
 use crate::{Part, PolicyError, Source};
 
 /// The form of a JSON document on its own.
 pub(crate) const DOCUMENT: lro_text::Form = lro_text::Form::JsonWithin { start: 0, document: true };
-
-/// The mark that may begin a text, and is no part of JSON.
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// The beginning of a JSON text without its byte order mark.
-pub(crate) fn without_mark(beginning: &str) -> &str {
-    beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning)
-}
 
 /// Reads a JSON text without the byte order mark that may begin it, until `each` says false.
 pub(crate) fn read_json(

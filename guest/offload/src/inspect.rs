@@ -1,9 +1,9 @@
 //! The verdict: whether a result is too large.
 
 use lro_jsonl::{Measure, survey};
+use lro_text::without_mark;
 
 use crate::bindings::lro::filter::types::{Action, DecisionMode, Size, SizeUnit, Truncation};
-use crate::form::without_mark;
 use crate::plan::plan;
 use crate::{Call, Part, PartKind, PlannedPart, PolicyError, Source, Verdict, images};
 

@@ -492,7 +492,7 @@ fn is_json(form: &lro_text::Form) -> bool {
     matches!(form, lro_text::Form::JsonValues | lro_text::Form::JsonWithin { .. })
 }
 
-/// How many lines of JSON Lines are none, in words.
+/// What is said of lines that are not JSON.
 fn bad_lines(report: &Report) -> Option<String> {
     let first = report.first_bad_line?;
     let all = report.records + report.bad_lines;

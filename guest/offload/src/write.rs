@@ -296,8 +296,8 @@ impl Writer<'_> {
 
     fn describe(mut self) -> Descriptor {
         for entry in &mut self.contents.entries {
-            let part = entry.parts.first().filter(|_| entry.parts.len() == 1);
-            entry.uri = part.and_then(|part| self.parts.get(*part as usize)).and_then(uri);
+            let [part] = entry.parts[..] else { continue };
+            entry.uri = self.parts.get(part as usize).and_then(uri);
         }
         let recipes = recipes::of_files(self.call, &self.contents.entries);
         for (entry, recipes) in self.contents.entries.iter_mut().zip(recipes) {

@@ -64,13 +64,10 @@ impl Offload {
     pub(crate) fn find(caller: &Caller, handle: &str) -> Result<Self, Failure> {
         let id = tool::id(handle)?;
         let name = id.to_string();
-        let missing = || {
-            let advice = "or it is of another tenant: call the tool again that made it";
-            Failure::Tool(format!("there is no offload {id}, {advice}"))
-        };
+        let missing = || Failure::Tool(tool::missing_offload(id));
         let listed = caller.offloads.iter().find(|offload| offload.handle == name).ok_or_else(missing)?;
         if listed.expires <= caller.now {
-            return Err(Failure::Tool(format!("the offload {id} has expired: call the tool again that made it")));
+            return Err(Failure::Tool(tool::expired_offload(id)));
         }
         let directories = get_directories().into_iter();
         let found = (0..).zip(directories).find(|(_, (_, path))| path.trim_start_matches('/') == name);

@@ -212,7 +212,7 @@ pub enum PageError<E: std::error::Error + 'static> {
         total: u64,
     },
     /// The record has fewer bytes.
-    #[error("there is no byte {offset} in record {record}: it has {bytes} bytes, and the first is number 0")]
+    #[error("byte {offset} is beyond the end of record {record}, which has {bytes} bytes, counted from 0")]
     NoByte {
         /// The requested offset.
         offset: u64,

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use lro_text::{Form, Hints, recognize};
+use lro_text::{Form, Hints, recognize, without_mark};
 
 use crate::delimited::Row;
 use crate::find::{MATCH_BYTES_MAX, Match};
@@ -164,7 +164,7 @@ fn ruled_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
 
 /// The table whose names are in the first line.
 fn first_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
-    let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+    let line = without_mark(line);
     let delimiter = |delimiter: u8| {
         let cells: Vec<&str> = line.split(char::from(delimiter)).map(|cell| cell.trim_matches(['"', ' '])).collect();
         (cells.len() > 1 && cells.iter().all(|cell| is_name(cell))).then_some((delimiter, cells))

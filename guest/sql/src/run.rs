@@ -66,8 +66,8 @@ pub(crate) struct Run<'m> {
 
 impl Run<'_> {
     fn notes(&self) -> Vec<String> {
-        let note = "values of different types were compared, such as a text that is no number with a number, or a text that is no \
-            date with a date: such comparisons are null";
+        let note = "values of different types were compared, such as a text that is not a number with a number, or a text that \
+            is not a date with a date: such comparisons are null";
         self.environment.compared_types.get().then(|| note.to_owned()).into_iter().collect()
     }
 

@@ -48,4 +48,4 @@ pub use readers::{
     COLUMNS_MAX, Column, DIGITS_MAX, ELEMENT_BYTES_MAX, Error, Fault, LINE_BYTES_MAX, NAME_BYTES_MAX,
     PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, without_references,
 };
-pub use recognize::{COLUMN_KEYS, Form, HEAD_BYTES_MAX, Hints, Layout, Tabular, recognize, tabular};
+pub use recognize::{COLUMN_KEYS, Form, HEAD_BYTES_MAX, Hints, Layout, Tabular, recognize, tabular, without_mark};

@@ -137,11 +137,17 @@ impl Hints<'_> {
     }
 }
 
+/// The beginning of a text without the byte order mark that it may have, which is not part of the text.
+#[must_use]
+pub fn without_mark(beginning: &str) -> &str {
+    beginning.strip_prefix('\u{feff}').unwrap_or(beginning)
+}
+
 /// Recognizes the form of a text from its first [`HEAD_BYTES_MAX`] bytes; `None` for a text without records, for one
 /// JSON document, which [`tabular`] looks at, and when in doubt.
 #[must_use]
 pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
-    let head = head.strip_prefix('\u{feff}').unwrap_or(head);
+    let head = without_mark(head);
     let cut = head.floor_char_boundary(HEAD_BYTES_MAX);
     let head = Head { text: &head[..cut], hints, complete: hints.complete && cut == head.len() };
     match json::values(&head) {

@@ -9,10 +9,10 @@ use crate::shorten::floor_char;
 pub(crate) const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Bytes of a line that are kept until its end is seen. A longer line becomes several regions.
-pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes that the next region of a long line repeats, so that what lies across the cut is seen whole in one of them.
-pub(crate) const OVERLAP_BYTES: usize = 512;
+pub const OVERLAP_BYTES: usize = 512;
 
 /// Whole lines, or a piece of a long one.
 #[derive(Clone, Copy, Debug)]

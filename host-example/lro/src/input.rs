@@ -105,7 +105,7 @@ impl Input {
     }
 }
 
-/// Puts white space in the place of the byte order mark that may begin JSON, and is no part of it.
+/// Puts white space in the place of the byte order mark that may stand before JSON.
 fn blank_mark(wrapped: &mut [u8]) {
     const MARK: [u8; 3] = *b"\xEF\xBB\xBF";
     if let Some(beginning) = wrapped.get_mut(BEFORE.len()..BEFORE.len() + MARK.len())

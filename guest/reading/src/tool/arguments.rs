@@ -159,7 +159,7 @@ pub fn check_names_with_file(tool: &str, arguments: &str) -> Result<(), Failure>
         _ => query::members(&node, &[FILE, EXTRACT])?,
     };
     let names = members.names();
-    let is_named = ["file", "handle"].iter().any(|name| names.contains(name));
+    let is_named = says_what(&names);
     // What `from` is in a page is a number.
     let tables = members.take("from").filter(|_| tool != READ_TOOL);
     if let Some(tables) = tables {
@@ -172,6 +172,11 @@ pub fn check_names_with_file(tool: &str, arguments: &str) -> Result<(), Failure>
                 .to_owned(),
         )),
     }
+}
+
+/// Whether one of the arguments says what is asked about, where files are.
+pub(super) fn says_what(names: &[&str]) -> bool {
+    ["file", "handle"].iter().any(|name| names.contains(name))
 }
 
 fn asked(mut members: Members<'_>) -> Result<(Option<String>, Asked), Failure> {

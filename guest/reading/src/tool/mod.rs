@@ -97,6 +97,16 @@ impl Failure {
     }
 }
 
+/// The error about an offload that is not there, or not for who asks.
+pub fn missing_offload(id: Ulid) -> String {
+    format!("there is no offload {id} of this tenant: call the tool again that made it")
+}
+
+/// The error about an offload that has expired.
+pub fn expired_offload(id: Ulid) -> String {
+    format!("the offload {id} has expired: call the tool again that made it")
+}
+
 /// A text with its middle cut out, if it is longer than [`ERROR_CHARACTERS_MAX`]: errors quote what they were given at the
 /// beginning, and end with the way out.
 fn both_ends(text: &str) -> Cow<'_, str> {

@@ -3,6 +3,7 @@
 use lro_contract::query::document::{Known, Members, Node};
 
 use super::Failure;
+use super::arguments::says_what;
 use crate::Sql;
 
 /// Members of an element of `from`.
@@ -59,7 +60,7 @@ pub(super) fn tables(members: &mut Members<'_>) -> Result<Option<Vec<TableArgume
 pub(super) fn check_names(from: &Node<'_>, file: &Known, is_named: bool) -> Result<(), Failure> {
     for table in from.elements()? {
         let names = table.members(TABLE_FORM, &[file, TABLE])?.names();
-        if !is_named && !["file", "handle"].iter().any(|name| names.contains(name)) {
+        if !is_named && !says_what(&names) {
             return Err(Failure::Tool("an element of `from` has neither `file` nor `handle`".to_owned()));
         }
     }

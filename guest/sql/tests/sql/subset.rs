@@ -237,7 +237,7 @@ fn a_text_that_is_no_date_is_not_compared_with_one() {
     let sql = "SELECT t FROM t WHERE t < TIMESTAMP '2024-06-01 00:00:00'";
     let (rows, notes) = answer(sql, &[Lines { name: "t", text }]).unwrap();
     assert_eq!(rows, [r#"{"t":"2024-05-31"}"#]);
-    assert!(matches!(notes.as_slice(), [note] if note.contains("no date")), "{notes:?}");
+    assert!(matches!(notes.as_slice(), [note] if note.contains("not a date")), "{notes:?}");
 }
 
 #[test]

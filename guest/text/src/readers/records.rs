@@ -8,6 +8,7 @@ use super::append::CHUNK;
 use super::error::{Error, Fault, ReadError};
 use super::rule::Rule;
 use super::string::quote;
+use crate::recognize::without_mark;
 
 /// Bytes of lines that are gathered before they are given: 256 KiB, as much as is written to a file at once.
 pub(crate) const BLOCK_BYTES: usize = 256 * 1024;
@@ -42,7 +43,7 @@ impl Records {
         let mut rest = text;
         if !self.has_begun && !rest.is_empty() {
             self.has_begun = true;
-            rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
+            rest = without_mark(rest);
         }
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
@@ -136,7 +137,7 @@ pub struct Report {
     pub extra: String,
     /// Bytes of text around JSON, tables and elements: sentences, headings, fences, footers, other elements.
     pub outside: u64,
-    /// Lines of [`Form::JsonLines`](crate::Form::JsonLines) with content that is no JSON object or array.
+    /// Lines of [`Form::JsonLines`](crate::Form::JsonLines) with content that is not a JSON object or array.
     pub bad_lines: u64,
     /// Number of the first of them, from 1.
     pub first_bad_line: Option<u64>,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use lro_json::unescaped;
 use lro_json::walk::{Damaged, elements, members, skip_white, string, value_end};
 
-use super::{Form, HEAD_BYTES_MAX};
+use super::{Form, HEAD_BYTES_MAX, without_mark};
 use crate::readers::{NAME_BYTES_MAX, Reader};
 
 /// Members whose value names the columns of a JSON table.
@@ -50,7 +50,7 @@ pub enum Layout {
 /// bytes, and when several members could be either.
 #[must_use]
 pub fn tabular(head: &str) -> Option<Tabular> {
-    let head = head.strip_prefix('\u{feff}').unwrap_or(head);
+    let head = without_mark(head);
     let head = &head[..head.floor_char_boundary(HEAD_BYTES_MAX)];
     let text = head.as_bytes();
     let at = skip_white(text, 0);

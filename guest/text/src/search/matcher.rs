@@ -13,17 +13,17 @@ use super::scan::{Many, Pair};
 use crate::regions::{LINE_BYTES_MAX, Region};
 
 /// Bytes that a compiled expression may have. `\w{50}` has half of it.
-const COMPILED_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub const COMPILED_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Bytes of the states that the matching of an expression keeps. With more states, it forgets some, or goes on without.
-const STATES_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub const STATES_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes of lines that are checked before it is clear whether looking for literals pays: with literals in most lines, the
 /// expression alone is faster.
 const CHECKED_BYTES_MIN: u64 = 1024 * 1024;
 
 /// Bytes of a piece of a line longer than [`LINE_BYTES_MAX`], in which all terms have to be.
-pub(crate) const PIECE_BYTES: usize = 4 * 1024;
+pub const PIECE_BYTES: usize = 4 * 1024;
 
 /// Finds lines that have all of its terms.
 #[derive(Debug)]

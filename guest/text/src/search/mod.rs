@@ -32,12 +32,15 @@ mod words;
 pub use hit::{FOUND_BYTES_MAX, Found, Hit, TEXT_BYTES_MAX};
 use lines::LineSearch;
 use matcher::Matcher;
+pub use matcher::{COMPILED_BYTES_MAX, PIECE_BYTES, STATES_BYTES_MAX};
+pub use pattern::NEST_MAX;
 pub use ranges::{LineReader, Lines, ReadLine};
 use rank::Ranker;
 pub use records::{RECORD_BYTES_MAX, RecordSearcher};
 use regex_syntax::hir::Hir;
 
 use crate::regions::Regions;
+pub use crate::regions::{LINE_BYTES_MAX, OVERLAP_BYTES};
 
 /// Lines of context that a hit may have on either side.
 pub const CONTEXT_LINES_MAX: u32 = 100;

@@ -7,7 +7,7 @@ use super::SearchError;
 use super::scan::frequency;
 
 /// Groups inside groups that a regular expression may have: it is taken apart recursively.
-const NEST_MAX: u32 = 100;
+pub const NEST_MAX: u32 = 100;
 
 /// Literals that are looked for at once. With more, nearly every line has one of them.
 const LITERALS_MAX: usize = 32;

@@ -8,7 +8,8 @@ pub use ask::ToolQuestion;
 use lro_reading::resource::ResourceUri;
 use lro_reading::tool;
 use lro_reading::tool::{
-    Asked, ExtractArguments, Failure, TableArguments, answer_json, cursor_advice, id, only_file, page_result, result_of,
+    Asked, ExtractArguments, Failure, TableArguments, answer_json, cursor_advice, expired_offload, id, missing_offload,
+    only_file, page_result, result_of,
 };
 pub use lro_reading::tool::{
     EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, check_names_with_file, definitions,
@@ -163,12 +164,8 @@ impl Tools {
                     "the job {handle} has no offload: its result, or why it has none, is in the answer of the tool for jobs"
                 )
             }
-            (None, StoreError::Expired { .. }) => {
-                format!("the offload {handle} has expired: call the tool again that made it")
-            }
-            (None, StoreError::NotFound { .. }) => {
-                format!("there is no offload {handle}, or it is of another tenant: call the tool again that made it")
-            }
+            (None, StoreError::Expired { .. }) => expired_offload(handle),
+            (None, StoreError::NotFound { .. }) => missing_offload(handle),
             (None, error) => client_message(tenant, error),
         })
     }
