@@ -115,10 +115,18 @@ fn a_value_compares_as_the_type_of_its_field_and_says_so() {
     let airports = airports();
     let cases = [
         // The condition, how many records satisfy it, and the note.
-        ("zip == 21", 0, "`zip` holds strings: compared with \"21\" as text"),
+        (
+            "zip == 21",
+            1,
+            "`zip` holds strings: 21 is a number, and compares with numbers and with strings that are numbers",
+        ),
         ("zip == '00021'", 1, ""),
         ("zip in [21, '00021']", 1, ""),
-        ("zip < 1", 100, "`zip` holds strings: compared with \"1\" as text, character by character"),
+        (
+            "zip < 1",
+            1,
+            "`zip` holds strings: 1 is a number, and compares with numbers and with strings that are numbers",
+        ),
         ("zip contains 21", 3, "`zip` holds strings: 21 is taken as text"),
         ("zip starts_with 6", 0, "`zip` holds strings: 6 is taken as text"),
         ("lat == '70'", 1, "`lat` holds numbers: compared with 70 as a number"),
@@ -129,11 +137,15 @@ fn a_value_compares_as_the_type_of_its_field_and_says_so() {
         ("lat in ['7', '8']", 2, "`lat` holds numbers: compared with 7 as a number"),
         ("lat contains 7", 0, "`lat` holds numbers: this test looks into strings and arrays only, and never holds"),
         ("lat =~ '7'", 0, "`lat` holds numbers: this test looks into strings only, and never holds"),
-        ("elevation == 40", 1, "`elevation` holds numbers and strings: 40 is a number, and compares with those alone"),
+        (
+            "elevation == 30",
+            1,
+            "`elevation` holds numbers and strings: 30 is a number, and compares with numbers and with strings that are numbers",
+        ),
         (
             "elevation == '30'",
             1,
-            "`elevation` holds numbers and strings: \"30\" is a string, and compares with those alone",
+            "`elevation` holds numbers and strings: \"30\" is a string, and compares with strings alone",
         ),
         ("elevation in [40, '40', 30, '30']", 2, ""),
         ("open == 'true'", 0, "`open` holds booleans: \"true\" is a string, and compares with none of them"),
@@ -295,7 +307,12 @@ fn the_tool_takes_what_models_write() {
     let noted = ask(json!({"where": {"zip": 100}, "count": true}));
     assert_eq!(
         (&noted["results"], &noted["notes"]),
-        (&json!([{"count": 1}]), &json!(["`zip` holds strings: compared with \"100\" as text"]),)
+        (
+            &json!([{"count": 1}]),
+            &json!([
+                "`zip` holds strings: 100 is a number, and compares with numbers and with strings that are numbers"
+            ]),
+        )
     );
     let program = ask(json!({"jq": ".id", "limit": 2, "offset": 5}));
     assert_eq!((&program["results"], &program["left"]), (&json!([5, 6]), &json!(293)));

@@ -233,9 +233,7 @@ fn a_text_that_breaks_its_form_is_a_text() {
     let breaks = [
         ("id,name\n", "7,\"Ada\"\n", "8,\"Grace\" and more\n"),
         ("id,name\n", "7,\"Ada\"\n", "8,\"an open quote\n"),
-        ("[", "{\"id\":7},\n", "{\"id\":"),
-        ("[", "{\"id\":7},\n", "{\"id\":}\n"),
-        ("[[\"id\",\"name\"]", ",[7,\"Ada\"]\n", ",[8,\n"),
+        ("{\"ids\":[", "7,\n", "8"),
     ];
     for (head, row, broken) in breaks {
         // Beyond the head that is looked at.
@@ -265,9 +263,32 @@ fn lines_that_are_not_json_do_not_take_the_records_of_the_others() {
         let remark = format!("1 of {} lines, the first is line {}", LINES + 1, LINES + 1);
         assert!(published.descriptor["summary"].to_string().contains(&remark), "{}", published.descriptor);
     }
-    let broken = publish(&format!("[{}{{\"id\":", "{\"id\":7},\n".repeat(LINES)));
+    let broken = publish(&format!("[{}8", "7,\n".repeat(LINES)));
     let remark = broken.descriptor["summary"]["text"]["remark"].as_str().unwrap_or_default();
     assert!(remark.contains(&format!("line {}", LINES + 1)), "{}", broken.descriptor);
+}
+
+// A server has cut its answer, or written NaN: the elements before that are records, and it is said.
+#[test]
+fn elements_before_the_place_where_json_breaks_are_records() {
+    let place = |id| format!("{{\"id\":{id},\"tags\":[{{}},{{}}]}}");
+    for count in [600, 40_000] {
+        let places: String = (0..count).map(|id| place(id) + ",\n").collect();
+        for broken in [
+            format!("[{places}{{\"id\":"),
+            format!("{{\"total\":9,\"kinds\":[1,2],\"places\":[{places}{{\"id\":[{{}},{{}},{{"),
+            format!("{{\"pages\":[{{\"places\":[{places}{{\"id\":NaN}}]}}]}}"),
+            format!("\u{feff}[{places}<error>cut after 50,000 characters: call again with start_index=50000</error>"),
+        ] {
+            let published = publish(&broken);
+            let records = published.files().iter().find(|file| file.origin == Origin::RecordsOfText).unwrap();
+            assert_eq!((records.records, records.form), (count, Some(Form::JsonWithin)), "{broken:.99}");
+            let records = published.bytes("records");
+            assert!(records.ends_with(format!("{}\n", place(count - 1)).as_bytes()), "{broken:.99}");
+            let remark = published.descriptor["summary"]["records"]["remark"].as_str().unwrap_or_default();
+            assert!(remark.contains(&format!("before line {}", count + 1)), "{}", published.descriptor);
+        }
+    }
 }
 
 // However a text of blank lines and brackets begins, it is looked at once.

@@ -15,6 +15,7 @@ use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::{Keys, same};
 use crate::number::{self, Decimal, Threshold};
+use crate::numeric::with_number;
 use crate::pattern::{self, builder};
 
 /// Most steps of a condition: 256. Bounds the recursion depth.
@@ -63,6 +64,7 @@ enum Check {
     OneOf {
         values: Keys,
         case: Case,
+        has_numbers: bool,
     },
     Contains(Literal),
     StartsWith(Literal),
@@ -214,12 +216,13 @@ fn check(test: &Test) -> Result<Check, String> {
 fn one_of(value: &str, case: Case) -> Result<Check, String> {
     let elements = lro_json::elements(value).map_err(|_| "the value must be an array")?;
     let (mut values, mut key) = (Keys::new("one-of-bytes", VALUES_BYTES_MAX), Vec::new());
+    let has_numbers = elements.iter().any(|element| is_number(element.as_bytes()));
     for element in elements {
         key.clear();
         key::push(&mut key, Some(element.as_bytes()), case).map_err(|_| "value is not JSON")?;
         values.index(&key).map_err(|_| "value is too large")?;
     }
-    Ok(Check::OneOf { values, case })
+    Ok(Check::OneOf { values, case, has_numbers })
 }
 
 fn pattern(value: &str, case: Case) -> Result<Check, String> {
@@ -244,13 +247,13 @@ impl Literal {
         key::push(&mut key, Some(text), case)?;
         let kind = match text.first() {
             Some(b'"') => Kind::Text(content(text, case)?.into_owned()),
-            Some(b'-' | b'0'..=b'9') => Kind::Number(Box::new(Threshold::new(&Decimal::read(text, 0)?))),
+            _ if is_number(text) => Kind::Number(Box::new(Threshold::new(&Decimal::read(text, 0)?))),
             _ => Kind::Other,
         };
         Ok(Self { kind, key, case })
     }
 
-    /// Compares a value with this literal; `None` for a value of another type.
+    /// Compares a value with this literal; `None` for a value of another type. A text that is a number has both types.
     #[inline(always)]
     fn compare(&self, value: &[u8], scratch: &mut Vec<u8>) -> Result<Option<Ordering>, Damaged> {
         match (&self.kind, value.first()) {
@@ -258,9 +261,16 @@ impl Literal {
                 Some(short) => Ok(Some(threshold.compare(short))),
                 None => self.compare_keys(value, scratch).map(Some),
             },
+            (Kind::Number(_), Some(b'"')) => self.compare_number_in(value, scratch),
             (Kind::Text(text), Some(b'"')) => Ok(Some(content(value, self.case)?.as_ref().cmp(text))),
             _ => Ok(None),
         }
+    }
+
+    /// Compares the number that a string is, if it is one.
+    #[inline(never)]
+    fn compare_number_in(&self, string: &[u8], scratch: &mut Vec<u8>) -> Result<Option<Ordering>, Damaged> {
+        with_number(string, |number| number.map(|number| self.compare_keys(number, scratch)).transpose())?
     }
 
     fn compare_keys(&self, value: &[u8], scratch: &mut Vec<u8>) -> Result<Ordering, Damaged> {
@@ -279,6 +289,11 @@ impl Literal {
     }
 }
 
+/// Whether JSON is a number.
+fn is_number(json: &[u8]) -> bool {
+    matches!(json.first(), Some(b'-' | b'0'..=b'9'))
+}
+
 /// The content of the string at the beginning of `value`.
 #[inline(always)]
 fn content(value: &[u8], case: Case) -> Result<Cow<'_, [u8]>, Damaged> {
@@ -295,10 +310,10 @@ impl Check {
             Self::IsNull => Ok(value.first() == Some(&b'n')),
             Self::Equal { to, equal } => Ok(to.equals(value, scratch)? == *equal),
             Self::Order { to, orders } => Ok(to.compare(value, scratch)?.is_some_and(|order| orders.contains(&order))),
-            Self::OneOf { values, case } => {
+            Self::OneOf { values, case, has_numbers } => {
                 scratch.clear();
                 key::push(scratch, Some(value), *case)?;
-                Ok(values.contains(scratch))
+                Ok(values.contains(scratch) || *has_numbers && is_string && contains_number_in(value, values, scratch)?)
             }
             Self::Contains(part) => part.is_in(value, scratch),
             Self::StartsWith(Literal { kind: Kind::Text(prefix), case, .. }) if is_string => {
@@ -336,6 +351,17 @@ impl Literal {
             _ => Ok(false),
         }
     }
+}
+
+/// Whether a string is a number that is one of the values.
+#[inline(never)]
+fn contains_number_in(string: &[u8], values: &Keys, scratch: &mut Vec<u8>) -> Result<bool, Damaged> {
+    with_number(string, |number| {
+        let Some(number) = number else { return Ok(false) };
+        scratch.clear();
+        key::push(scratch, Some(number), Case::Sensitive)?;
+        Ok(values.contains(scratch))
+    })?
 }
 
 /// Whether `text` contains `part`.

@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::number::{self, Decimal, spelled};
 
 /// Fractions are counted in units of 2^-80: doubles from 4e-9 on are multiples of it, and sums up to 1e14 have room.
-const UNITS: f64 = (1_u128 << 80) as f64;
+const UNIT_BITS: u32 = 80;
+const UNITS: f64 = (1_u128 << UNIT_BITS) as f64;
+
+/// Sums below this, 7e13, can be written in units.
+const WHOLE_MAX: u128 = 1 << 46;
 
 /// Most units of one number.
 const UNITS_MAX: f64 = (1_u128 << 126) as f64;
@@ -80,8 +84,16 @@ impl Sum {
         self.integers == 0 && self.has == Has::Integers
     }
 
+    /// The sum, rounded once if it is less than [`WHOLE_MAX`] and has no rest.
     pub(crate) fn amount(&self) -> f64 {
-        self.integers as f64 + (self.fractions as f64 / UNITS + self.rest)
+        let sum = match self.integers.checked_add(self.fractions >> UNIT_BITS) {
+            Some(whole) if whole.unsigned_abs() < WHOLE_MAX => {
+                let part = self.fractions & ((1 << UNIT_BITS) - 1);
+                ((whole << UNIT_BITS) + part) as f64 / UNITS
+            }
+            _ => self.integers as f64 + self.fractions as f64 / UNITS,
+        };
+        sum + self.rest
     }
 }
 

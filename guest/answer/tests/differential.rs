@@ -308,7 +308,11 @@ fn passes(record: &Value, test: &Test) -> bool {
     let Some(value) = find(record, &test.field) else { return false };
     let wanted: Value = test.value.as_deref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap());
     let (value, wanted) = if test.ignore_case { (fold(value), fold(&wanted)) } else { (value.clone(), wanted) };
-    let equal = |left: &Value, right: &Value| compare(Some(left), Some(right)).is_eq();
+    let equal = |left: &Value, right: &Value| {
+        let left = if right.is_number() { numeric(left) } else { left.clone() };
+        compare(Some(&left), Some(right)).is_eq()
+    };
+    let value = if wanted.is_number() && test.operator != Operator::Contains { numeric(&value) } else { value };
     let comparable = rank(Some(&value)) == rank(Some(&wanted)) && matches!(value, Value::Number(_) | Value::String(_));
     let order = compare(Some(&value), Some(&wanted));
     match test.operator {

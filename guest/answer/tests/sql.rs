@@ -67,6 +67,17 @@ fn a_field_that_no_record_has_is_an_error_with_similar_names() {
 }
 
 #[test]
+fn an_argument_may_be_a_comparison() {
+    for query in [
+        "SELECT count_if(state = 'AK') AS n FROM t",
+        "SELECT sum(if(state = 'AK', 1, 0)) AS n FROM t",
+        "SELECT count(state = 'AK' OR null) AS n FROM t",
+    ] {
+        assert_eq!(ask(query).unwrap().lines, "{\"n\":2}\n", "{query}");
+    }
+}
+
+#[test]
 fn rows_are_paged_and_kept_to_the_budget() {
     let all = ask("SELECT iata FROM t").unwrap();
     assert_eq!((all.results, all.total), (3, 3));

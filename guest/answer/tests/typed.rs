@@ -258,6 +258,8 @@ fn sums_do_not_depend_on_the_order_of_records() {
     // One after another, these lose the small ones in half of the orders.
     assert_eq!(sum(&["1e13", "0.001", "-1e13"]), sum(&["1e13", "-1e13", "0.001"]));
     assert_eq!(sum(&["1e13", "0.001", "-1e13"]), r#"{"sum_n":0.001,"avg_n":0.0003333333333333333}"#);
+    // Integers and fractions are rounded together.
+    assert_eq!(sum(&["2", "0.7", "14.1"]), r#"{"sum_n":16.8,"avg_n":5.6000000000000005}"#);
     // All are written as integers, or not all.
     assert_eq!(sum(&["0.5", "0.5"]), r#"{"sum_n":1,"avg_n":0.5}"#);
     assert_eq!(sum(&["9007199254740993", "0.5", "-0.5"]), r#"{"sum_n":9007199254740992,"avg_n":3002399751580330.5}"#);

@@ -10,11 +10,8 @@ use crate::fields::{Fields, name, plain_name};
 /// Longest arguments, in bytes of JSON, of the example in the guidance.
 const EXAMPLE_BYTES_MAX: usize = 160;
 
-/// Most records that the example in the guidance asks for.
+/// Most records or lines that the example in the guidance asks for.
 const EXAMPLE_RECORDS: u32 = 20;
-
-/// What a text is searched for in the example where none of its words is known.
-const COMMON_WORD: &str = "error";
 
 /// Records that the recipe `first` shows.
 pub(crate) const FIRST_RECORDS: u32 = 3;
@@ -48,10 +45,10 @@ impl Target<'_> {
     pub(crate) fn example(self, entry: &Entry) -> Option<String> {
         let arguments = match entry.kind {
             FileKind::Records => example_of_records(entry),
-            FileKind::Text => {
-                let word = entry.word().unwrap_or_else(|| COMMON_WORD.to_owned());
-                vec![("search", string(&word)), ("context", "2".to_owned())]
-            }
+            FileKind::Text => match entry.word() {
+                Some(word) => vec![("search", string(&word)), ("context", "2".to_owned())],
+                None => vec![("lines", format!("[1,{EXAMPLE_RECORDS}]"))],
+            },
             FileKind::Value | FileKind::Bytes => return None,
         };
         Some(self.call(&arguments))

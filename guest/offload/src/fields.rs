@@ -1,6 +1,6 @@
 //! The fields of records: their names, and those that recipes use.
 
-use lro_json::pointer::push_step;
+use lro_json::pointer::{key_of_step, push_json_step, push_step};
 use lro_jsonl::{Field, Key};
 
 use crate::entry::Entry;
@@ -65,13 +65,25 @@ fn frequent_value<'a>(field: &Field<'a>) -> Option<&'a str> {
     (best.count > 1 && best.json.len() <= VALUE_BYTES_MAX).then_some(best.json)
 }
 
-/// The path of a field in a descriptor: its keys joined by dots, with `[]` for the elements of an array.
+/// The path of a field in a descriptor, as a query takes it: its keys joined by dots, or a JSON Pointer if a key needs it. `[]`
+/// stands for the elements of an array.
 pub(crate) fn display_path(field: &Field<'_>) -> String {
     if field.path.is_empty() {
         return ".".to_owned();
     }
-    let keys = field.path.iter().map(|key| format!("{}{}", key.raw, "[]".repeat(key.arrays)));
-    keys.collect::<Vec<_>>().join(".")
+    let is_pointer = !field.path.iter().all(is_plain);
+    let steps = field.path.iter().map(|key| {
+        let mut step = String::new();
+        push_json_step(&mut step, key.raw);
+        let key_text = if is_pointer { step } else { key_of_step(&step[1..]) };
+        key_text + &"[]".repeat(key.arrays)
+    });
+    steps.collect::<Vec<_>>().join(if is_pointer { "" } else { "." })
+}
+
+/// Whether a key can stand in a path with dots.
+fn is_plain(key: &Key<'_>) -> bool {
+    !key.raw.is_empty() && !key.raw.contains(['.', '/', '~'])
 }
 
 /// The path of a field as a JSON Pointer.
@@ -83,7 +95,6 @@ pub(crate) fn pointer(field: &Field<'_>) -> String {
 
 /// The name of a field in a query; `None` when a key has escapes.
 pub(crate) fn name(field: &Field<'_>) -> Option<String> {
-    let is_plain = |key: &Key<'_>| !key.raw.is_empty() && !key.raw.contains(['.', '/', '~']);
     if field.path.iter().any(|key| key.escaped) {
         return None;
     }

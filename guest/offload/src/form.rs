@@ -75,7 +75,7 @@ fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
         lro_text::Form::JsonValues if begins_with_a_line(head) => Form::JsonLines,
         lro_text::Form::JsonValues => Form::JsonSequence,
         lro_text::Form::JsonLines => Form::JsonLines,
-        lro_text::Form::JsonWithin { .. } => Form::JsonWithin,
+        lro_text::Form::JsonWithin { .. } | lro_text::Form::JsonElements { .. } => Form::JsonWithin,
         &lro_text::Form::Delimited { delimiter, header } => {
             Form::Delimited(Delimited { delimiter: delimiter.into(), header })
         }

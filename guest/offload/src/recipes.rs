@@ -100,9 +100,10 @@ fn offered(entry: &Entry, path: &str) -> Vec<Recipe> {
         FileKind::Records => {
             let mut recipes = field_recipes(entry, &file, &recipe);
             let command = format!("sed -n '2,4p;4q' {file}");
-            let first = (Query { limit: Some(FIRST_RECORDS), ..all() }, vec![("limit", FIRST_RECORDS.to_string())]);
+            let first =
+                (Query { limit: Some(FIRST_RECORDS), ..all_records() }, vec![("limit", FIRST_RECORDS.to_string())]);
             recipes.push(recipe("first", "the first records", command, Some(first)));
-            let count = (Query { count: true, ..all() }, vec![("count", "true".to_owned())]);
+            let count = (Query { count: true, ..all_records() }, vec![("count", "true".to_owned())]);
             let command = format!("tail -n +2 {file} | wc -l");
             recipes.push(recipe("count", "number of records", command, Some(count)));
             recipes
@@ -142,13 +143,14 @@ fn field_recipes(entry: &Entry, file: &str, recipe: Make<'_>) -> Vec<Recipe> {
     }
     let members: Vec<String> = fields.picked.iter().map(member).collect();
     let command = format!("{records} {}", quoted(&format!("{{{}}}", members.join(", "))));
-    let select = fields.picked.iter().map(selection).collect::<Option<_>>().map(|select| Query { select, ..all() });
+    let select =
+        fields.picked.iter().map(selection).collect::<Option<_>>().map(|select| Query { select, ..all_records() });
     recipes.push(recipe("fields", "some fields of each record", command, select.zip(selected(&fields.picked))));
     recipes
 }
 
-/// The query for the first records, without a condition.
-fn all() -> Query {
+/// The query for all records.
+fn all_records() -> Query {
     Query {
         where_: Vec::new(),
         group: None,
@@ -170,7 +172,7 @@ fn tested(field: &Field<'_>, operator: Operator, value: &str, parameter: &str) -
         ignore_case: false,
         parameter: Some(parameter.to_owned()),
     };
-    Some(Query { where_: vec![Condition::Test(test)], ..all() })
+    Some(Query { where_: vec![Condition::Test(test)], ..all_records() })
 }
 
 /// The values of a field with their counts, the most frequent first, and the same as arguments.
@@ -190,7 +192,7 @@ fn grouped(field: &Field<'_>) -> Option<(Query, Arguments)> {
     let sort = vec![SortKey { field: count.to_owned(), descending: true }];
     let group = plain_name(field).filter(|_| aggregates.is_empty()).map_or(group, |name| string(&name));
     let arguments = vec![("group", group), ("sort", string(&format!("-{count}")))];
-    Some((Query { group: Some(Group { by: vec![by], aggregates }), sort, ..all() }, arguments))
+    Some((Query { group: Some(Group { by: vec![by], aggregates }), sort, ..all_records() }, arguments))
 }
 
 fn selection(field: &Field<'_>) -> Option<Selection> {
@@ -201,7 +203,7 @@ fn selection(field: &Field<'_>) -> Option<Selection> {
 fn member(field: &Field<'_>) -> String {
     match field.path.as_slice() {
         [key] => key_text(key),
-        _ => format!("\"{}\": {}", display_path(field), access(field)),
+        _ => format!("{}: {}", string(&display_path(field)), access(field)),
     }
 }
 

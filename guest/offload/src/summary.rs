@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lro_json::write::{Object, array, string};
-use lro_jsonl::{Field, Profile};
+use lro_jsonl::{Distinct, Field, Profile};
 
 use crate::bindings::lro::filter::types::FileKind;
 use crate::entry::Entry;
@@ -50,18 +50,20 @@ pub(crate) fn range(detail: &mut Object, field: &Field<'_>) {
 
 /// The number of distinct values, where all of them are known.
 pub(crate) fn distinct(detail: &mut Object, field: &Field<'_>) {
-    let types = field.types;
-    if let Some(distinct) = &field.distinct
-        && types.decimals + types.arrays + types.objects == 0
-        && !distinct.is_empty()
-    {
+    if let Some(distinct) = known_values(field).filter(|distinct| !distinct.is_empty()) {
         detail.member("distinct", &distinct.len().to_string());
     }
 }
 
-/// The most frequent values, where some value occurs at least twice.
+/// The distinct values besides null, unless some are of a type that is not counted.
+fn known_values<'f, 'a>(field: &'f Field<'a>) -> Option<&'f [Distinct<'a>]> {
+    let types = field.types;
+    field.distinct.as_deref().filter(|_| types.decimals + types.arrays + types.objects == 0)
+}
+
+/// The most frequent values besides null, where all are known and some occurs at least twice.
 pub(crate) fn top_values(detail: &mut Object, field: &Field<'_>) {
-    let Some(distinct) = &field.distinct else { return };
+    let Some(distinct) = known_values(field) else { return };
     let mut values: Vec<_> = distinct.iter().filter(|value| value.json.len() <= VALUE_BYTES_MAX).collect();
     values.sort_by_key(|value| std::cmp::Reverse(value.count));
     if values.first().is_none_or(|value| value.count < 2) {

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use lro_json::Validator;
 use lro_json::masks::{BLOCK, equal};
 use lro_json::pointer::last_key;
 use lro_jsonl::{Document, Error, Profile, SURVEY_BYTES_MAX, Splitter, Survey, Surveyed};
 use lro_text::outline::{Outline, Outliner};
-use lro_text::{Reader, Report};
+use lro_text::{Break, BrokenJson, Reader, Report};
 
 use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords, PlannedSection, SectionShape};
@@ -157,7 +156,7 @@ impl Writer<'_> {
             Ok((report, document)) => {
                 let mut files = records.entries;
                 self.contents.entries.push(file.finish());
-                if let Some(remark) = bad_lines(&report) {
+                if let Some(remark) = incomplete(form, &report, source, index)? {
                     self.contents.notes.push(format!("{text}: {remark}"));
                     files.iter_mut().for_each(|entry| entry.remark = Some(remark.clone()));
                 }
@@ -185,9 +184,14 @@ impl Writer<'_> {
             Err(broken) if is_json(form) => {
                 records.discard()?;
                 self.remove(file)?;
-                self.contents.notes.push(format!("{text}: {broken}; read line by line"));
-                let planned = PlannedRecords { form: Form::JsonLines, name: planned.name.clone() };
-                self.text_with_records(text, &lro_text::Form::JsonLines, &planned)
+                let name = planned.name.clone();
+                let elements = json_break(source, index)?.and_then(|found| found.elements);
+                let (form, named, note) = match elements {
+                    Some(elements) => (elements, Form::JsonWithin, "its elements before that are read"),
+                    None => (lro_text::Form::JsonLines, Form::JsonLines, "read line by line"),
+                };
+                self.contents.notes.push(format!("{text}: {broken}; {note}"));
+                self.text_with_records(text, &form, &PlannedRecords { form: named, name })
             }
             Err(broken) => {
                 records.discard()?;
@@ -470,21 +474,40 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Where a text that begins as JSON breaks off, and why.
-fn broken_json(source: &dyn Source, index: u32) -> Result<Option<String>, PolicyError> {
-    let (mut validator, mut fault, mut seen, mut line) = (None, None, 0, 1);
+/// Where a text that begins as JSON breaks, if it does.
+fn json_break(source: &dyn Source, index: u32) -> Result<Option<Break>, PolicyError> {
+    let mut json = None;
     read_json(source, index, &mut |slice| {
-        if seen == 0 && !slice.trim_start().starts_with(['{', '[']) {
+        if json.is_none() && !slice.trim_start().starts_with(['{', '[']) {
             return Ok(false);
         }
-        fault = validator.get_or_insert_with(Validator::new).push(slice).err();
-        let end = fault.map_or(slice.len(), |fault| usize::try_from(fault.offset - seen).unwrap_or(slice.len()));
-        line += breaks(slice.as_bytes().get(..end).unwrap_or_default());
-        seen += slice.len() as u64;
-        Ok(fault.is_none())
+        Ok(json.get_or_insert_with(BrokenJson::default).push(slice))
     })?;
-    let fault = fault.or_else(|| validator?.finish().err()).filter(|fault| fault.offset >= JSON_BYTES_MIN);
-    Ok(fault.map(|fault| format!("JSON that breaks in line {line}: {fault}")))
+    Ok(json.and_then(BrokenJson::finish).filter(|found| found.fault.offset >= JSON_BYTES_MIN))
+}
+
+/// What is said of a text that begins as JSON and breaks.
+fn broken_json(source: &dyn Source, index: u32) -> Result<Option<String>, PolicyError> {
+    let found = json_break(source, index)?;
+    Ok(found.map(|Break { line, fault, .. }| format!("JSON that breaks in line {line}: {fault}")))
+}
+
+/// What is said of records that are not all that the text has.
+fn incomplete(
+    form: &lro_text::Form,
+    report: &Report,
+    source: &dyn Source,
+    index: u32,
+) -> Result<Option<String>, PolicyError> {
+    if !matches!(form, lro_text::Form::JsonElements { .. }) {
+        return Ok(bad_lines(report));
+    }
+    let found = json_break(source, index)?;
+    Ok(found.map(|Break { line, fault, .. }| {
+        format!(
+            "the complete elements before line {line}, where the JSON breaks: {fault}; the rest is in the text alone"
+        )
+    }))
 }
 
 /// Whether a text that breaks this form may be JSON Lines of which a few are something else.

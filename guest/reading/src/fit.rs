@@ -152,10 +152,8 @@ fn fit_value(test: &mut Test, schema: &Schema) -> Option<String> {
     match test.op {
         Operator::Eq | Operator::Ne | Operator::Lt | Operator::Le | Operator::Gt | Operator::Ge => {
             let Fitted { json, note: of_literal } = fit_literal(&value, types);
-            let became_text = json.get() != value.get() && types.strings;
-            let is_ordered = !matches!(test.op, Operator::Eq | Operator::Ne);
             test.value = Some(json);
-            note(of_literal? + if became_text && is_ordered { ", character by character" } else { "" })
+            note(of_literal?)
         }
         Operator::In => {
             let elements: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
@@ -224,24 +222,17 @@ fn fit_literal(literal: &RawValue, types: Types) -> Fitted {
         json: literal.to_owned(),
         note: note.map(|note| format!("{} is a {name}, and {note}", shown(literal.get()))),
     };
-    let is_either = matches!(kind, LiteralKind::Text | LiteralKind::Number);
-    match converted(literal, kind, types) {
-        _ if is_either && types.strings && types.numbers => same(Some("compares with those alone")),
-        _ if is_of_field => same(None),
-        Some(json) => {
-            let as_ = if types.strings { "as text" } else { "as a number" };
-            Fitted { note: Some(format!("compared with {} {as_}", shown(json.get()))), json }
-        }
-        None => same(Some("compares with none of them")),
-    }
-}
-
-/// A literal as the other of text and number, if the field has that type, and no digit changes.
-fn converted(literal: &RawValue, kind: LiteralKind, types: Types) -> Option<Box<RawValue>> {
     match kind {
-        LiteralKind::Text if types.numbers => number_of(literal),
-        LiteralKind::Number if types.strings => is_plain_number(literal.get()).then(|| text_of(literal)),
-        _ => None,
+        LiteralKind::Number if types.strings => same(Some("compares with numbers and with strings that are numbers")),
+        LiteralKind::Text if types.strings && types.numbers => same(Some("compares with strings alone")),
+        _ if is_of_field => same(None),
+        LiteralKind::Text
+            if types.numbers
+                && let Some(json) = number_of(literal) =>
+        {
+            Fitted { note: Some(format!("compared with {} as a number", shown(json.get()))), json }
+        }
+        _ => same(Some("compares with none of them")),
     }
 }
 

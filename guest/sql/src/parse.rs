@@ -20,7 +20,8 @@ pub const DEPTH_MAX: usize = 40;
 /// does not recurse. Names, literals and commas are not counted, so lists may be long.
 pub const OPERATORS_MAX: usize = 2000;
 
-/// SQL as in `DuckDB`, except that `->` is an operator after a name too: `DuckDbDialect` takes it for a function there.
+/// SQL as in `DuckDB`, except that `->` is an operator after a name too, which `DuckDbDialect` takes for a function there, and that
+/// `=` in a call compares: `count_if(state = 'AK')`.
 #[derive(Debug)]
 struct Subset;
 
@@ -53,7 +54,6 @@ impl Dialect for Subset {
         supports_from_first_select
         supports_group_by_expr
         supports_named_fn_args_with_assignment_operator
-        supports_named_fn_args_with_eq_operator
         supports_notnull_operator
         supports_numeric_literal_underscores
         supports_order_by_all

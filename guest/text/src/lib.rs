@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`recognize`], [`tabular`], [`Reader`] | the form of a text or the table that one JSON document is, and the records as JSON Lines |
 //! | [`search`] | finds lines by words, a literal or a regular expression, and says where each one stands |
+//! | [`BrokenJson`] | where JSON breaks, and the elements of an array before that |
 //! | [`encoded`](encoded()), [`Decoder`] | bytes that a text encodes in base64 |
 //! | [`outline`] | the headings, files, definitions, elements, message patterns or blocks of a text |
 //!
@@ -17,7 +18,8 @@
 //!
 //! A head can promise what row 900,000 does not keep. The reader then ends with a [`ReadError`], and all it gave before
 //! is void: write its output where it can be dropped, and keep the text itself. What a reader gives until the end is the
-//! whole content of the records: every character of a value, in its order. [`Form::JsonLines`] alone leaves lines out, and counts them.
+//! whole content of the records: every character of a value, in its order. [`Form::JsonLines`] alone leaves lines out, and counts them,
+//! and [`Form::JsonElements`] what follows the place where JSON breaks.
 //!
 //! ```
 //! use lro_text::{Hints, Reader, recognize};
@@ -34,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod broken;
 mod encoded;
 pub mod outline;
 mod readers;
@@ -43,6 +46,7 @@ pub mod search;
 mod shorten;
 mod structure;
 
+pub use broken::{Break, BrokenJson};
 pub use encoded::{Decoder, ENCODED_CHARACTERS_MIN, Encoded, NotBase64, encoded};
 pub use readers::{
     COLUMNS_MAX, Column, DIGITS_MAX, ELEMENT_BYTES_MAX, Error, Fault, LINE_BYTES_MAX, NAME_BYTES_MAX,

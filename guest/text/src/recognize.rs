@@ -35,6 +35,14 @@ pub enum Form {
         /// `lro_jsonl::Splitter` to find the records in; otherwise each value is a record.
         document: bool,
     },
+    /// The elements of an array in a JSON document that breaks behind them, as [`BrokenJson`](crate::BrokenJson) finds it: the
+    /// server has cut it, or it holds `NaN`. Objects and arrays alone.
+    JsonElements {
+        /// Offset in bytes behind the bracket of the array, counted without a byte order mark.
+        start: u64,
+        /// How many elements are complete.
+        count: u64,
+    },
     /// Cells with a delimiter between them: CSV and TSV.
     Delimited {
         /// The delimiter, an ASCII character.
@@ -95,6 +103,7 @@ impl Form {
             Self::JsonValues
             | Self::JsonLines
             | Self::JsonWithin { .. }
+            | Self::JsonElements { .. }
             | Self::PythonLiteral { .. }
             | Self::YamlList
             | Self::XmlElements { .. }
@@ -155,10 +164,11 @@ pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
         Some(json::Values::Document) => return None,
         None => {}
     }
-    let recognizers: [fn(&Head<'_>) -> Option<Form>; 12] = [
+    let recognizers: [fn(&Head<'_>) -> Option<Form>; 13] = [
         json::lines,
         python::literal,
         json::within,
+        json::elements,
         lines::markdown,
         lines::ruled,
         lines::aligned,

@@ -59,11 +59,12 @@ fn survives(cell: &str, places: Option<usize>) -> bool {
         None => format!("{number}"),
     };
     let digits = cell.trim_start_matches(['-', '0', '.']).chars().filter(char::is_ascii_digit).count();
-    spelled == cell && digits <= DIGITS_MAX && (number != 0.0 || number.is_sign_positive())
+    let is_kept = digits <= DIGITS_MAX || cell.contains('.') && number.to_string() == cell;
+    spelled == cell && is_kept && (number != 0.0 || number.is_sign_positive())
 }
 
 fn rule(cells: &[&str]) -> Rule {
-    let filled: Vec<_> = cells.iter().filter(|cell| !cell.is_empty()).collect();
+    let filled: Vec<_> = cells.iter().filter(|cell| !matches!(**cell, "" | "NULL" | "null")).collect();
     let places = filled.first().and_then(|cell| cell.split_once('.')).map_or(0, |(_, places)| places.len());
     let all = |fits: &dyn Fn(&str) -> bool| !filled.is_empty() && filled.iter().all(|cell| fits(cell));
     if all(&|cell| survives(cell, None)) {
@@ -87,7 +88,7 @@ fn records(rows: &[Vec<String>], names: &[String]) -> Vec<Value> {
         .collect();
     let value = |cell: &String, rule: Rule| match rule {
         Rule::Text => Value::from(cell.as_str()),
-        _ if cell.is_empty() => Value::Null,
+        _ if matches!(cell.as_str(), "" | "NULL" | "null") => Value::Null,
         _ => serde_json::from_str(cell).expect("a number or boolean"),
     };
     let record = |row: &Vec<String>| {

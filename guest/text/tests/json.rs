@@ -2,7 +2,7 @@
 
 mod support;
 
-use lro_text::{Fault, Form, Hints, recognize};
+use lro_text::{BrokenJson, Fault, Form, Hints, recognize};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use support::{dice, form, lines, read, recognized, slices};
@@ -155,6 +155,61 @@ fn a_few_lines_that_are_not_json_do_not_take_the_records_of_the_others() {
         assert_eq!(lines, expected);
         assert_eq!((report.records, report.bad_lines, report.first_bad_line), (31, 2, Some(3)));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn wherever_an_array_is_cut_its_complete_elements_are_records(
+        values in proptest::collection::vec((value(), proptest::sample::select(WHITE)), 2..20),
+        before in proptest::sample::select(&["[", " [ ", "{\"a\":[1,{}],\"b\":{\"c\":\n[", "[[{\"a\":["][..]),
+        cut in 0.0..1.0,
+        cuts in dice(),
+    ) {
+        let (mut text, mut ends) = (before.to_owned(), Vec::new());
+        for (value, white) in &values {
+            text.push_str(&spread(value, white));
+            ends.push(text.len());
+            text.push_str(white);
+            text.push(',');
+        }
+        text.truncate(text.floor_char_boundary(before.len() + (cut * (text.len() - before.len()) as f64) as usize));
+        let complete = ends.iter().filter(|end| **end <= text.len()).count();
+        let mut json = BrokenJson::default();
+        slices(&text, &cuts).into_iter().for_each(|slice| assert!(json.push(slice)));
+        let found = json.finish().expect("it is cut");
+        prop_assert_eq!(found.line, 1 + text.matches('\n').count() as u64);
+        let Some(elements) = found.elements else {
+            // One element alone, or two containers in the element that is cut.
+            prop_assert!(complete < 2);
+            return Ok(());
+        };
+        if complete >= 2 {
+            let (lines, report) = read(&elements, slices(&text, &cuts)).expect("complete elements");
+            let expected: String = values[..complete].iter().map(|(value, _)| format!("{value}\n")).collect();
+            prop_assert_eq!((lines, report.records), (expected, complete as u64));
+        }
+    }
+}
+
+#[test]
+fn elements_are_those_of_the_outermost_array_that_holds_objects_and_arrays_alone() {
+    let elements = |text: &str| {
+        let mut json = BrokenJson::default();
+        json.push(text);
+        json.finish().and_then(|found| found.elements)
+    };
+    let found = |start, count| Some(Form::JsonElements { start, count });
+    assert_eq!(elements("[{},{}]"), None, "it is complete");
+    assert_eq!(elements("[{},{}"), found(1, 2));
+    assert_eq!(elements("[{},[],{}, NaN"), found(1, 3));
+    assert_eq!(elements("[{},{},3,{}"), None);
+    assert_eq!(elements("[{},{},\"a"), None);
+    assert_eq!(elements("[{},{\"a\":[{},{},{"), found(10, 2));
+    assert_eq!(elements("{\"a\":{},\"b\":{},\"c\":["), None, "members are no elements");
+    assert_eq!(form(&format!("[{}{{\"id\":", "{\"id\":1},".repeat(9))), found(1, 9));
+    assert_eq!(form(&format!("[{{}},{{}},{}", "and so on ".repeat(9))), None, "most of it is something else");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn log() {
     let outline = outline(&text);
     let expected = [
         (1, 1, "ERROR", 10),
-        (61, 1, "WARNING", 1),
+        (61, 1, "WARN", 1),
         (3, 1, "INFO", 20),
         (3, 2, "INFO worker-<n> took <n> ms for <path> <text> <hex>", 20),
         (1, 2, "ERROR worker-<n> took <n> ms for <path> <text> <hex>", 10),

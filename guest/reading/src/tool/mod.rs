@@ -21,7 +21,9 @@ pub use self::arguments::{
 };
 pub use self::definitions::{definitions, guidance, question_schema};
 pub use self::sql::TableArguments;
-use crate::{Answer, CursorError, Cut, Growth, LineRange, Page, PageContent, Question, QuestionError, Start};
+use crate::{
+    Answer, CursorError, Cut, Growth, LineRange, Page, PageContent, Pattern, Question, QuestionError, Search, Start,
+};
 
 /// Name of the tool that answers questions.
 pub const EXTRACT_TOOL: &str = "lro_extract";
@@ -256,11 +258,19 @@ fn advice(answer: &Answer, question: &Question) -> Option<String> {
         (Some(Cut::Budget(_)), _) => {
             Some(format!("{left} more did not fit: go on with {next}, {less}, or count or group them"))
         }
-        (None, Question::Search(search)) if answer.total == 0 => Some(match search.ignore_case || search.rank {
-            true => "nothing found: try fewer or other words".to_owned(),
-            false => "nothing found: try \"ignore_case\": true, \"words\": true or \"rank\": true".to_owned(),
-        }),
+        (None, Question::Search(search)) if answer.total == 0 => Some(nothing_found(search)),
         (None, Question::Lines(_)) if answer.total == 0 => Some(format!("there are {} lines", answer.examined)),
         (None, _) => None,
+    }
+}
+
+/// What to try after a search that found nothing.
+fn nothing_found(search: &Search) -> String {
+    if matches!(&search.pattern, Pattern::Literal(text) if text.trim().parse::<f64>().is_ok()) {
+        return "nothing found: of records, a search reads the strings; find a number with \"where\"".to_owned();
+    }
+    match search.ignore_case || search.rank {
+        true => "nothing found: try fewer or other words".to_owned(),
+        false => "nothing found: try \"ignore_case\": true, \"words\": true or, in a text, \"rank\": true".to_owned(),
     }
 }

@@ -22,8 +22,8 @@ const LINE_BYTES_MAX: usize = 400;
 /// What a log says.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// For each level, how many lines have it and the number of the first.
-    levels: [Counted; Level::ALL.len()],
+    /// For each level, how many lines have it, the number of the first, and how that spells it.
+    levels: [(Counted, String); Level::ALL.len()],
     messages: BTreeMap<Vec<u8>, Counted>,
     /// Some messages were forgotten: counts are at least what is said.
     forgot: bool,
@@ -49,7 +49,8 @@ impl Counted {
 }
 
 impl Messages {
-    /// Counts a line. One without time and level continues the message before it.
+    /// Counts a line. One without time and level continues the message before it, and so does one without time in a log with
+    /// times, such as `Error: …` in a stack trace.
     pub(super) fn line(&mut self, number: u64, line: &[u8]) {
         let line = line.get(..line.len().min(LINE_BYTES_MAX)).unwrap_or_default();
         let stamp = stamp(line);
@@ -58,11 +59,16 @@ impl Messages {
             self.last_time.clear();
             self.last_time.extend_from_slice(time);
         }
-        if let Some(counted) = stamp.level.and_then(|level| self.levels.get_mut(level as usize)) {
-            counted.add(number);
-        }
-        if stamp.time.is_none() && stamp.level.is_none() {
+        if stamp.time.is_none() && (stamp.level.is_none() || self.first_time.is_some()) {
             return;
+        }
+        if let Some((level, spelled)) = stamp.level
+            && let Some((counted, name)) = self.levels.get_mut(level as usize)
+        {
+            if counted.lines == 0 {
+                *name = String::from_utf8_lossy(spelled).into_owned();
+            }
+            counted.add(number);
         }
         mask(message(line, stamp.time), &mut self.masked);
         match self.messages.get_mut(&self.masked) {
@@ -75,8 +81,8 @@ impl Messages {
     }
 
     pub(super) fn outline(self, lines: u64) -> Outline {
-        let seen = Level::ALL.iter().zip(&self.levels).filter(|(_, counted)| counted.lines > 0);
-        let mut entries: Vec<_> = seen.map(|(level, counted)| counted.entry(1, level.name().to_owned())).collect();
+        let seen = self.levels.into_iter().filter(|(counted, _)| counted.lines > 0);
+        let mut entries: Vec<_> = seen.map(|(counted, name)| counted.entry(1, name)).collect();
         let levels = entries.len();
         let mut messages: Vec<_> = self.messages.into_iter().collect();
         messages.sort_by_key(|(_, counted)| (std::cmp::Reverse(counted.lines), counted.first));

@@ -6,7 +6,8 @@ use std::ops::Range;
 use lro_json::masks::digits;
 use lro_json::{LANE, Lane};
 
-/// Most significant digits of a number: 15, as many as every double-precision number keeps.
+/// Most significant digits of a number: 15, as many as every double-precision number keeps. One with a point has more if it is
+/// what programs print of a double-precision number, such as `0.30000000000000004`.
 pub const DIGITS_MAX: usize = 15;
 
 /// Longest number, in bytes: 24. Longer ones have so many zeros that they could leave the range of double precision.
@@ -20,17 +21,17 @@ pub(crate) const NUMBER_BYTES_MAX: usize = 24;
 pub enum Rule {
     /// Every cell is a string, just as it is written.
     Text,
-    /// Cells like `12`, `-3.25` are numbers, empty ones null. Not numbers: `007`, `+1`, `1e5`, `1.50`, `-0`, and whatever
-    /// has more than [`DIGITS_MAX`] digits.
+    /// Cells like `12`, `-3.25` are numbers, empty ones and `NULL` or `null` null. Not numbers: `007`, `+1`, `1e5`, `1.50`, `-0`,
+    /// and whatever has more than [`DIGITS_MAX`] digits.
     Number,
     /// The same, but all have a point, and whole ones end in `.0`, as Python writes them: `2.0`, `3.25`.
     Float,
-    /// Cells with exactly this many digits after the point, like `9.50`, are numbers, empty ones null.
+    /// Cells with exactly this many digits after the point, like `9.50`, are numbers.
     Fixed {
         /// Digits after the point, at least 2.
         places: u8,
     },
-    /// `true` and `false` are booleans, empty cells null.
+    /// `true` and `false` are booleans.
     Boolean,
 }
 
@@ -58,9 +59,9 @@ struct Spelled {
 }
 
 impl Rule {
-    /// The rule that all cells follow; empty ones follow every rule.
+    /// The rule that all cells follow; null ones follow every rule.
     pub(crate) fn of<'a>(cells: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
-        let mut filled = cells.filter(|cell| !cell.is_empty());
+        let mut filled = cells.filter(|cell| !is_null(cell));
         let Some(first) = filled.clone().next() else { return Self::Text };
         let whole = |cell: &'a [u8]| spelled(cell, 0..cell.len());
         let rule = match whole(first) {
@@ -93,9 +94,9 @@ impl Rule {
     }
 }
 
-/// Whether a text is a number that survives the way to double precision and back, digit by digit.
-pub(crate) fn is_number(text: &[u8]) -> bool {
-    Rule::Number.fits(text, 0..text.len())
+/// Whether a cell of numbers or booleans is null: empty, or as clients of databases print it.
+pub(crate) fn is_null(cell: &[u8]) -> bool {
+    matches!(cell, b"" | b"NULL" | b"null")
 }
 
 /// Reads a number, a range of a text: no leading zeros, no plus, no exponent, not minus zero, at most [`DIGITS_MAX`] significant
@@ -140,10 +141,19 @@ fn spelled_by_bytes(text: &[u8]) -> Option<Spelled> {
     let places = point.map_or(0, |point| digits.len() - point - 1);
     let leading_zero = whole > 1 && digits[0] == b'0';
     let minus_zero = significant == 0 && digits.len() < text.len();
-    if whole == 0 || leading_zero || minus_zero || significant > DIGITS_MAX || point.is_some() && places == 0 {
+    if whole == 0 || leading_zero || minus_zero || point.is_some() && places == 0 {
+        return None;
+    }
+    if significant > DIGITS_MAX && !(point.is_some() && is_printed(text)) {
         return None;
     }
     Some(Spelled { places: places as u8, trailing_zero: places > 0 && digits.ends_with(b"0") })
+}
+
+/// Whether a number is the shortest decimal of a double-precision number, which is what programs print.
+fn is_printed(number: &[u8]) -> bool {
+    let text = std::str::from_utf8(number).ok();
+    text.is_some_and(|text| text.parse::<f64>().is_ok_and(|amount| amount.to_string() == text))
 }
 
 #[cfg(test)]
@@ -164,14 +174,21 @@ mod tests {
         }
     }
 
+    fn is_number(text: &[u8]) -> bool {
+        Rule::Number.fits(text, 0..text.len())
+    }
+
     #[test]
     fn a_number_survives_double_precision() {
-        for yes in ["0", "7", "-12", "0.5", "-3.25", "999999999999999", "0.000012", "123456.789012345"] {
+        let printed = ["0.30000000000000004", "-93.40188170143654", "5.000000000000001", "179.76931348623157"];
+        let short = ["0", "7", "-12", "0.5", "-3.25", "999999999999999", "0.000012", "123456.789012345"];
+        for yes in short.into_iter().chain(printed) {
             assert!(is_number(yes.as_bytes()), "{yes}");
         }
         let no =
             ["", "-", "+1", "007", "00", "1e5", "1.50", "1.", ".5", "-0", "-0.0", "1,5", "0x1", "1 ", "NaN", "1.2.3"];
-        for no in no.into_iter().chain(["1234567890123456", "12345678901234567890", "0.00000000000000000000001"]) {
+        let long = ["1234567890123456", "12345678901234567890", "0.00000000000000000000001", "0.30000000000000005"];
+        for no in no.into_iter().chain(long) {
             assert!(!is_number(no.as_bytes()), "{no}");
         }
     }
@@ -190,6 +207,9 @@ mod tests {
         assert_eq!(rule(&["1", "12345678901234567890"]), Rule::Text);
         assert_eq!(rule(&["true", "false", ""]), Rule::Boolean);
         assert_eq!(rule(&["true", "1"]), Rule::Text);
+        assert_eq!(rule(&["1", "NULL", "2.5", "null"]), Rule::Number);
+        assert_eq!(rule(&["a", "NULL"]), Rule::Text);
+        assert_eq!(rule(&["NULL", ""]), Rule::Text);
         assert_eq!(rule(&["", ""]), Rule::Text);
     }
 }

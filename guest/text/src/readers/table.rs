@@ -6,7 +6,7 @@ use super::append::{Phrase, append};
 use super::error::Fault;
 use super::names::{unique, unused};
 use super::records::{Column, Records};
-use super::rule::{NUMBER_BYTES_MAX, Rule};
+use super::rule::{NUMBER_BYTES_MAX, Rule, is_null};
 use super::sample::Sample;
 use super::string::{escape, quote};
 
@@ -299,7 +299,7 @@ impl Key {
     fn typed(&mut self, text: &[u8], cell: Range<usize>, lines: &mut Vec<u8>) {
         if self.rule.fits(text, cell.clone()) {
             append(lines, text, cell);
-        } else if cell.is_empty() {
+        } else if is_null(&text[cell.clone()]) {
             lines.extend_from_slice(b"null");
         } else {
             self.exceptions += 1;

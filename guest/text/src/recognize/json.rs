@@ -1,6 +1,7 @@
 //! JSON values, with and without text around them.
 
 use super::{Form, Head};
+use crate::broken::BrokenJson;
 use crate::readers::{Reader, may_follow};
 
 /// Places in a text that are tried as the beginning of JSON: 16.
@@ -46,6 +47,17 @@ pub(super) fn within(head: &Head<'_>) -> Option<Form> {
         let is_cut = report.records == 0 && !head.complete;
         (head.is_most(report.outside) && (report.records > 0 || is_cut)).then(|| form(report.records < 2))
     })
+}
+
+/// The elements of an array in a document that breaks in the head.
+pub(super) fn elements(head: &Head<'_>) -> Option<Form> {
+    let mut json = BrokenJson::default();
+    if !head.text.trim_start().starts_with(['{', '[']) || json.push(head.text) && !head.complete {
+        return None;
+    }
+    let form = json.finish()?.elements?;
+    let report = Reader::try_head(&form, head.text, head.complete)?.report;
+    head.is_most(report.outside).then_some(form)
 }
 
 /// Where JSON may begin, in order.

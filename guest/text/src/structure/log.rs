@@ -68,7 +68,8 @@ impl Level {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp<'a> {
     pub(crate) time: Option<&'a [u8]>,
-    pub(crate) level: Option<Level>,
+    /// And how the line spells it.
+    pub(crate) level: Option<(Level, &'a [u8])>,
 }
 
 /// Reads time and level.
@@ -121,7 +122,7 @@ fn fraction_and_zone(rest: &[u8]) -> usize {
 }
 
 /// The first word that is a level: in capitals, or set off as in `[info]`, `level=info`, `info:`.
-fn level(line: &[u8]) -> Option<Level> {
+fn level(line: &[u8]) -> Option<(Level, &[u8])> {
     let line = line.get(..line.len().min(LEVEL_BYTES)).unwrap_or_default();
     let mut at = 0;
     while at < line.len() {
@@ -144,7 +145,7 @@ fn level(line: &[u8]) -> Option<Level> {
         if let Some(level) = Level::of(word)
             && (word.iter().all(u8::is_ascii_uppercase) || set_off())
         {
-            return Some(level);
+            return Some((level, word));
         }
         at += length;
     }

@@ -142,7 +142,7 @@ fn log_place(before: &[u8], line: &[u8]) -> Vec<String> {
         std::iter::once(line).chain(earlier).map(stamp).find(|stamp| stamp.time.is_some() || stamp.level.is_some());
     let Some(found) = found else { return Vec::new() };
     let time = found.time.map(lossy);
-    time.into_iter().chain(found.level.map(|level| level.name().to_owned())).collect()
+    time.into_iter().chain(found.level.map(|(level, _)| level.name().to_owned())).collect()
 }
 
 /// The chain of lines that the next one belongs to.

@@ -2,7 +2,6 @@
 
 use super::item::Lines;
 use crate::readers::error::Fault;
-use crate::readers::rule;
 use crate::readers::string::quote;
 
 /// Writes the scalar that begins with `text` and may go on in the following lines, which then are indented by at least
@@ -86,10 +85,19 @@ fn plain(text: &str, lines: &mut Lines<'_>, indent: usize, json: &mut Vec<u8>) -
     }
     match keyword(&value) {
         Some(keyword) => json.extend_from_slice(keyword.as_bytes()),
-        None if rule::is_number(value.as_bytes()) => json.extend_from_slice(value.as_bytes()),
+        None if is_number(&value) => json.extend_from_slice(value.as_bytes()),
         None => quote(value.as_bytes(), json),
     }
     Ok(())
+}
+
+/// Whether a plain scalar is a number in YAML 1.1 and 1.2, and spelled as one in JSON: with an exponent only behind a point and
+/// before a sign.
+fn is_number(text: &str) -> bool {
+    let is_exponent = |at| text[..at].contains('.') && text[at + 1..].starts_with(['+', '-']);
+    text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+        && text.find(['e', 'E']).is_none_or(is_exponent)
+        && lro_json::validate(text).is_ok()
 }
 
 /// A line without its comment and the spaces at its end, and whether it has a comment.
