@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
+use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request, verdict_name};
 use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 use tracing::Instrument as _;
 
-use crate::metrics::{Observation, tokens, verdict_name};
+use crate::metrics::{Observation, tokens};
 use crate::operations::trail;
 use crate::session::{
     Call, QUERY_BYTES_MAX, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse,
