@@ -15,6 +15,7 @@ mod error;
 mod link;
 mod list;
 mod message;
+pub mod meta;
 pub mod method;
 mod output_schema;
 mod outputs;

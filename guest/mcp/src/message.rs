@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::Object;
 use super::error::MEMBERS_MAX;
+use super::meta;
 use super::method;
 use super::span::{self, Member, Span};
 
@@ -521,9 +522,8 @@ impl Message {
         for key in ["taskId", "status"] {
             members.extend(short(&["params", key]).map(|value| format!("\"{key}\":{value}")));
         }
-        let subscription = "io.modelcontextprotocol/subscriptionId";
-        let id = short(&["params", "_meta", subscription]);
-        members.extend(id.map(|id| format!(r#""_meta":{{"{subscription}":{id}}}"#)));
+        let id = short(&["params", "_meta", meta::SUBSCRIPTION_ID]);
+        members.extend(id.map(|id| format!(r#""_meta":{{"{}":{id}}}"#, meta::SUBSCRIPTION_ID)));
         format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{{{}}}}}"#, members.join(",")).into()
     }
 

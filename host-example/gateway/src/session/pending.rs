@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message, RequestedOutputs};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message, RequestedOutputs, meta, method};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tracing::Span;
 
@@ -430,14 +430,11 @@ impl Session {
 /// The notification that cancels a request.
 pub(crate) fn cancellation(id: &Id, reason: &str) -> Bytes {
     let reason = serde_json::Value::from(reason);
-    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
-        .into()
+    let (method, params) = (method::CANCELLED, format!(r#"{{"requestId":{id},"reason":{reason}}}"#));
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
 }
 
 /// The response that ends a subscription.
 pub(crate) fn end_of_subscription(id: &Id) -> Bytes {
-    mcp::response(
-        id,
-        &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#),
-    )
+    mcp::response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION_ID))
 }

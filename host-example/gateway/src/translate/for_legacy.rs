@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, TASKS_EXTENSION, method};
+use lro_host::mcp::{self, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, TASKS_EXTENSION, meta, method};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ use super::{
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
-const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+const SUBSCRIPTION: [&str; 3] = ["params", "_meta", meta::SUBSCRIPTION_ID];
 
 /// The request for what the server offers, for a client's `initialize`.
 pub(super) fn discover_request(initialize: &Message, id: &Id) -> Bytes {
@@ -54,14 +54,13 @@ impl Identity {
                 extensions.insert(TASKS_EXTENSION.to_owned(), json!({}));
             }
         }
-        let key = "io.modelcontextprotocol";
-        let mut members = format!(r#""{key}/protocolVersion":"{MODERN_REVISION}""#);
+        let mut members = format!(r#""{}":"{MODERN_REVISION}""#, meta::PROTOCOL_VERSION);
         if self.info.is_object() {
-            members += &format!(r#","{key}/clientInfo":{}"#, self.info);
+            members += &format!(r#","{}":{}"#, meta::CLIENT_INFO, self.info);
         }
-        members += &format!(r#","{key}/clientCapabilities":{}"#, Value::Object(capabilities));
+        members += &format!(r#","{}":{}"#, meta::CLIENT_CAPABILITIES, Value::Object(capabilities));
         if let Some(level) = level {
-            members += &format!(r#","{key}/logLevel":{}"#, Value::from(level));
+            members += &format!(r#","{}":{}"#, meta::LOG_LEVEL, Value::from(level));
         }
         members
     }
@@ -197,8 +196,8 @@ impl ForLegacyClient {
         let done = || Steps::to_client(mcp::response(&id, "{}"));
         match message.method().as_deref() {
             Some(method::INITIALIZE) => Steps::to_client(mcp::response(&id, &self.greeting)),
-            Some("ping") => done(),
-            Some("logging/setLevel") => {
+            Some(method::PING) => done(),
+            Some(method::SET_LEVEL) => {
                 self.level = text(message, &["params", "level"]);
                 done()
             }
@@ -372,10 +371,10 @@ impl ForLegacyClient {
 
     fn server_notification(&mut self, message: &Message) -> Steps {
         match message.method().as_deref() {
-            Some("notifications/subscriptions/acknowledged") => Steps::default(),
+            Some(method::SUBSCRIPTION_ACKNOWLEDGED) => Steps::default(),
             Some(method::TASK_STATUS) => {
                 let params = task(&read(message, &["params"])).to_string();
-                Steps::to_client(notification("notifications/tasks/status", &params))
+                Steps::to_client(notification(method::TASK_STATUS_2025, &params))
             }
             _ => Steps::to_client(message.without(&SUBSCRIPTION)),
         }
@@ -419,7 +418,7 @@ impl ForLegacyClient {
         match text(answer, &["result", "status"]).as_deref() {
             Some("completed") => {
                 let result = answer.value(&["result", "result"]).unwrap_or_default();
-                let related = json!({ "io.modelcontextprotocol/related-task": { "taskId": task } }).to_string();
+                let related = json!({ meta::RELATED_TASK: { "taskId": task } }).to_string();
                 let result = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, String::from_utf8_lossy(&result));
                 let result = without_result_members(Message::read(result.into()), &["resultType"]);
                 let has_meta = result.value(&["result", "_meta"]).is_some();

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lro_host::mcp::{
     self, INTERNAL_ERROR, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, RESOURCE_NOT_FOUND, TASKS_EXTENSION,
-    method,
+    meta, method,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -30,16 +30,14 @@ const LISTS: [(&str, &str, &str); 3] = [
 
 /// Methods that revision 2026-07-28 does not have any more.
 const REMOVED: [&str; 6] =
-    ["ping", SET_LEVEL, method::SUBSCRIBE, method::UNSUBSCRIBE, method::TASKS_LIST, method::TASKS_RESULT];
+    [method::PING, method::SET_LEVEL, method::SUBSCRIBE, method::UNSUBSCRIBE, method::TASKS_LIST, method::TASKS_RESULT];
 
-const SET_LEVEL: &str = "logging/setLevel";
 const LOG_MESSAGE: &str = "notifications/message";
 
-const CLIENT_INFO: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientInfo"];
-const LOG_LEVEL: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/logLevel"];
+const CLIENT_INFO: [&str; 3] = ["params", "_meta", meta::CLIENT_INFO];
+const LOG_LEVEL: [&str; 3] = ["params", "_meta", meta::LOG_LEVEL];
 const PROGRESS_TOKEN: [&str; 3] = ["params", "_meta", "progressToken"];
 const TOKEN_OF_PROGRESS: [&str; 2] = ["params", "progressToken"];
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The request for what the server offers, as the client of this request would send it.
 pub(super) fn discover_request(first: &Message, id: &Id) -> Bytes {
@@ -247,7 +245,7 @@ impl ForModernClient {
         }
         self.severity = wanted;
         let params = json!({ "level": claims::level(severity) }).to_string();
-        Steps::to_server(self.own_request(SET_LEVEL, &params))
+        Steps::to_server(self.own_request(method::SET_LEVEL, &params))
     }
 
     /// A request of the translator itself, whose answer nobody reads.
@@ -273,7 +271,7 @@ impl ForModernClient {
             "cacheScope": "private",
         });
         if let Some(info) = self.offered.get("serverInfo") {
-            result["_meta"] = json!({ "io.modelcontextprotocol/serverInfo": info });
+            result["_meta"] = json!({ meta::SERVER_INFO: info });
         }
         if let Some(instructions) = self.offered.get("instructions") {
             result["instructions"] = instructions.clone();
@@ -306,8 +304,9 @@ impl ForModernClient {
         if !subscription.resources.is_empty() {
             agreed.insert("resourceSubscriptions".to_owned(), json!(subscription.resources));
         }
-        let params = format!(r#"{{"notifications":{},"_meta":{{"{SUBSCRIPTION}":{id}}}}}"#, Value::Object(agreed));
-        steps.to_client.push(notification("notifications/subscriptions/acknowledged", &params));
+        let key = meta::SUBSCRIPTION_ID;
+        let params = format!(r#"{{"notifications":{},"_meta":{{"{key}":{id}}}}}"#, Value::Object(agreed));
+        steps.to_client.push(notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params));
         self.subscriptions.insert(id, subscription);
         steps
     }
@@ -469,7 +468,7 @@ impl ForModernClient {
         let method = message.method().unwrap_or_default().into_owned();
         let Some((_, capability)) = INPUT_METHODS.iter().find(|(asks, _)| *asks == method) else {
             return Steps::to_server(match method.as_str() {
-                "ping" => mcp::response(&id, "{}"),
+                method::PING => mcp::response(&id, "{}"),
                 _ => mcp::error_response(Some(&id), METHOD_NOT_FOUND, "the client does not know this method"),
             });
         };
@@ -509,7 +508,7 @@ impl ForModernClient {
             };
             let listeners = self.subscriptions.iter().filter(|(_, subscription)| listens(subscription));
             let for_listener = |(id, _): (&Id, &Subscription)| {
-                let metadata = format!(r#""{SUBSCRIPTION}":{id}"#);
+                let metadata = format!(r#""{}":{id}"#, meta::SUBSCRIPTION_ID);
                 super::json::with_params(message, "", &metadata).bytes().clone()
             };
             return Steps { to_server: Vec::new(), to_client: listeners.map(for_listener).collect() };
@@ -535,7 +534,7 @@ impl ForModernClient {
                 }
             }
             // Clients of these revisions subscribe to tasks, or ask for their state.
-            "notifications/tasks/status" | "notifications/elicitation/complete" => Steps::default(),
+            method::TASK_STATUS_2025 | "notifications/elicitation/complete" => Steps::default(),
             _ => Steps::to_client(message.bytes().clone()),
         }
     }
@@ -623,11 +622,8 @@ fn new_state() -> String {
 
 /// The request without what it says of its client, which the handshake has said.
 fn without_claims(message: &Message) -> Message {
-    let claims = ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel"];
-    claims.iter().fold(message.clone(), |message, claim| {
-        let key = format!("io.modelcontextprotocol/{claim}");
-        Message::read(message.without(&["params", "_meta", &key]))
-    })
+    let claims = [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL];
+    claims.iter().fold(message.clone(), |message, claim| Message::read(message.without(&["params", "_meta", claim])))
 }
 
 /// The response with the type of its result, and these members, which begin with a comma.

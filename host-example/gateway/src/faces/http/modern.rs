@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{self, Id, Kind, Message, method};
+use lro_host::mcp::{self, Id, Kind, Message, meta, method};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
@@ -42,10 +42,10 @@ const TOKENS: [[&str; 3]; 2] = [["params", "_meta", "progressToken"], ["params",
 /// Paths of the same tokens in a notification.
 const TOKENS_OF_NOTIFICATION: [[&str; 2]; 2] = [["params", "progressToken"], ["params", PARTS_TOKEN]];
 /// Path of the subscription id in a notification.
-const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+const SUBSCRIPTION: [&str; 3] = ["params", "_meta", meta::SUBSCRIPTION_ID];
 
 /// Path of the subscription id in the response that ends the subscription.
-const SUBSCRIPTION_OF_RESULT: [&str; 3] = ["result", "_meta", "io.modelcontextprotocol/subscriptionId"];
+const SUBSCRIPTION_OF_RESULT: [&str; 3] = ["result", "_meta", meta::SUBSCRIPTION_ID];
 
 /// A shared server, and the requests in progress.
 pub(super) struct SharedServer {

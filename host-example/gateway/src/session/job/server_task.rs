@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Message, TASKS_EXTENSION, method};
+use lro_host::mcp::{self, Id, Message, TASKS_EXTENSION, meta, method};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -263,14 +263,13 @@ pub(super) fn own_request<'a>(
 pub(in crate::session) fn asking(call: &Message, modern: bool) -> Option<Message> {
     let mut params: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&call.value(&["params"])?).ok()?;
     if modern {
-        const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-        let mut meta: BTreeMap<String, Box<RawValue>> = serde_json::from_str(params.get("_meta")?.get()).ok()?;
-        let declared = meta.get(CAPABILITIES).map_or("{}", |declared| declared.get());
+        let mut metadata: BTreeMap<String, Box<RawValue>> = serde_json::from_str(params.get("_meta")?.get()).ok()?;
+        let declared = metadata.get(meta::CLIENT_CAPABILITIES).map_or("{}", |declared| declared.get());
         let mut declared: Value = serde_json::from_str(declared).ok()?;
         let extensions = declared.as_object_mut()?.entry("extensions").or_insert_with(|| json!({}));
         extensions.as_object_mut()?.insert(TASKS_EXTENSION.to_owned(), json!({}));
-        meta.insert(CAPABILITIES.to_owned(), to_raw_value(&declared).ok()?);
-        params.insert("_meta".to_owned(), to_raw_value(&meta).ok()?);
+        metadata.insert(meta::CLIENT_CAPABILITIES.to_owned(), to_raw_value(&declared).ok()?);
+        params.insert("_meta".to_owned(), to_raw_value(&metadata).ok()?);
     } else {
         params.insert("task".to_owned(), RawValue::from_string("{}".to_owned()).ok()?);
     }
