@@ -601,6 +601,16 @@ impl Message {
     }
 }
 
+/// A request with these parameters, a JSON object.
+pub fn request(id: &Id, method: &str, params: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into()
+}
+
+/// A notification with these parameters, a JSON object.
+pub fn notification(method: &str, params: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
+}
+
 /// A response with a result.
 pub fn response(id: &Id, result: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()

@@ -430,8 +430,7 @@ impl Session {
 /// The notification that cancels a request.
 pub(crate) fn cancellation(id: &Id, reason: &str) -> Bytes {
     let reason = serde_json::Value::from(reason);
-    let (method, params) = (method::CANCELLED, format!(r#"{{"requestId":{id},"reason":{reason}}}"#));
-    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
+    mcp::notification(method::CANCELLED, &format!(r#"{{"requestId":{id},"reason":{reason}}}"#))
 }
 
 /// The response that ends a subscription.

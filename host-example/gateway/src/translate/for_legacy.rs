@@ -8,7 +8,7 @@ use lro_host::mcp::{self, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, T
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::json::{notification, read, request, text, with_members, with_params, without_result_members};
+use super::json::{read, text, with_members, with_params, without_result_members};
 use super::{
     LEGACY_REVISION, LEGACY_REVISIONS, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id,
 };
@@ -22,7 +22,7 @@ const SUBSCRIPTION: [&str; 3] = ["params", "_meta", meta::SUBSCRIPTION_ID];
 /// The request for what the server offers, for a client's `initialize`.
 pub(super) fn discover_request(initialize: &Message, id: &Id) -> Bytes {
     let meta = Identity::of(initialize).members(None, false);
-    request(id, method::DISCOVER, &format!(r#"{{"_meta":{{{meta}}}}}"#))
+    mcp::request(id, method::DISCOVER, &format!(r#"{{"_meta":{{{meta}}}}}"#))
 }
 
 /// What a client has said of itself, as JSON.
@@ -374,7 +374,7 @@ impl ForLegacyClient {
             Some(method::SUBSCRIPTION_ACKNOWLEDGED) => Steps::default(),
             Some(method::TASK_STATUS) => {
                 let params = task(&read(message, &["params"])).to_string();
-                Steps::to_client(notification(method::TASK_STATUS_2025, &params))
+                Steps::to_client(mcp::notification(method::TASK_STATUS_2025, &params))
             }
             _ => Steps::to_client(message.without(&SUBSCRIPTION)),
         }
@@ -385,7 +385,7 @@ impl ForLegacyClient {
         let mut steps = Steps::default();
         if let Some(listen) = self.listen.take() {
             let params = format!(r#"{{"requestId":{listen}}}"#);
-            steps.to_server.push(notification(method::CANCELLED, &params));
+            steps.to_server.push(mcp::notification(method::CANCELLED, &params));
         }
         let mut wanted: Map<String, Value> = self.lists.iter().map(|list| ((*list).to_owned(), json!(true))).collect();
         if !self.resources.is_empty() {
@@ -397,7 +397,7 @@ impl ForLegacyClient {
         let own = self.own_id();
         let meta = self.identity.members(None, false);
         let params = format!(r#"{{"notifications":{},"_meta":{{{meta}}}}}"#, Value::Object(wanted));
-        steps.to_server.push(request(&own, method::LISTEN, &params));
+        steps.to_server.push(mcp::request(&own, method::LISTEN, &params));
         self.listen = Some(own);
         steps
     }
@@ -407,7 +407,7 @@ impl ForLegacyClient {
         let own = self.own_id();
         let meta = self.identity.members(self.level.as_deref(), true);
         let params = format!(r#"{{"taskId":{},"_meta":{{{meta}}}}}"#, Value::from(task));
-        let bytes = request(&own, method::TASKS_GET, &params);
+        let bytes = mcp::request(&own, method::TASKS_GET, &params);
         let request = Message::read(bytes.clone());
         self.at_server.insert(own, id.clone());
         self.calls.insert(id.clone(), Call::new(request, kind));

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::claims::{self, CAPABILITIES, severity};
-use super::json::{notification, read, request, text, with_members, with_result};
+use super::json::{read, text, with_members, with_result};
 use super::{INPUT_METHODS, LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
 
 /// Number of random bytes in the state that a client sends back with input.
@@ -43,7 +43,7 @@ const TOKEN_OF_PROGRESS: [&str; 2] = ["params", "progressToken"];
 pub(super) fn discover_request(first: &Message, id: &Id) -> Bytes {
     let first = Message::read(first.without(&PROGRESS_TOKEN));
     let meta = first.value(&["params", "_meta"]).unwrap_or_else(|| "{}".into());
-    request(id, method::DISCOVER, &format!(r#"{{"_meta":{}}}"#, String::from_utf8_lossy(&meta)))
+    mcp::request(id, method::DISCOVER, &format!(r#"{{"_meta":{}}}"#, String::from_utf8_lossy(&meta)))
 }
 
 /// The handshake in place of a client whose first request is this one.
@@ -59,7 +59,7 @@ pub(super) fn initialize_request(first: &Message, id: &Id) -> Bytes {
         info = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
     }
     let params = json!({"protocolVersion": LEGACY_REVISION, "capabilities": capabilities, "clientInfo": info});
-    request(id, method::INITIALIZE, &params.to_string())
+    mcp::request(id, method::INITIALIZE, &params.to_string())
 }
 
 /// A server with a handshake, as its clients see it.
@@ -156,7 +156,7 @@ impl ForModernClient {
 
     /// The messages of the handshake, for a server that starts again.
     pub(super) fn handshake(&self) -> (Bytes, Bytes) {
-        (self.initialize.clone(), notification(method::INITIALIZED, "{}"))
+        (self.initialize.clone(), mcp::notification(method::INITIALIZED, "{}"))
     }
 
     /// Forgets what a server that has ended was asked. Its clients get an error for each request that was open, and listen
@@ -252,7 +252,7 @@ impl ForModernClient {
     fn own_request(&mut self, method: &str, params: &str) -> Bytes {
         let id = self.own_id();
         self.calls.insert(id.clone(), Call::new(None, CallKind::Own));
-        request(&id, method, params)
+        mcp::request(&id, method, params)
     }
 
     /// What the server offers, as from revision 2026-07-28 on.
@@ -306,7 +306,7 @@ impl ForModernClient {
         }
         let key = meta::SUBSCRIPTION_ID;
         let params = format!(r#"{{"notifications":{},"_meta":{{"{key}":{id}}}}}"#, Value::Object(agreed));
-        steps.to_client.push(notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params));
+        steps.to_client.push(mcp::notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params));
         self.subscriptions.insert(id, subscription);
         steps
     }
@@ -452,7 +452,7 @@ impl ForModernClient {
                     state.insert("status".to_owned(), json!("working"));
                 }
                 self.calls.insert(own.clone(), Call::new(Some(client), CallKind::TaskResult(state)));
-                Steps::to_server(request(&own, method::TASKS_RESULT, &json!({ "taskId": task_id }).to_string()))
+                Steps::to_server(mcp::request(&own, method::TASKS_RESULT, &json!({ "taskId": task_id }).to_string()))
             }
             _ => {
                 state.insert("resultType".to_owned(), json!("complete"));

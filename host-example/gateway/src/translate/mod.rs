@@ -20,7 +20,6 @@ use parking_lot::Mutex;
 pub(crate) use self::claims::{input_capabilities, missing as missing_claims};
 use self::for_legacy::ForLegacyClient;
 use self::for_modern::ForModernClient;
-pub(crate) use self::json::notification;
 use crate::settings::{GatewaySettings, TranslateMode};
 use crate::tenants::jobs::INPUT_METHODS;
 use crate::tenants::rules::Rules;
@@ -401,7 +400,7 @@ impl Translator {
         *state = if is_legacy_client {
             State::ForLegacy(ForLegacyClient::new(&asking.first, result, self.limits))
         } else {
-            steps.to_server.push(notification(method::INITIALIZED, "{}"));
+            steps.to_server.push(mcp::notification(method::INITIALIZED, "{}"));
             State::ForModern(ForModernClient::new(&asking.first, result, self.limits))
         };
         // A server that has not answered `server/discover` by now never will.

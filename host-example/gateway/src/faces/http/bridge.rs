@@ -9,7 +9,7 @@ use axum::body::to_bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{Message, method};
+use lro_host::mcp::{self, Message, method};
 use lro_transport::{Permit, Pool};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -25,7 +25,7 @@ use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
 use crate::settings::TranslateMode;
 use crate::tenants::rules::Rules;
-use crate::translate::{Translator, input_capabilities, notification};
+use crate::translate::{Translator, input_capabilities};
 use crate::upstream::Upstream;
 use crate::upstream::connection::Prepared;
 
@@ -260,7 +260,7 @@ impl Bridge {
             self.kept.forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
             return Err(guard::unknown_session());
         }
-        LegacySession::answer(&session, Message::read(notification(method::INITIALIZED, "{}"))).await?;
+        LegacySession::answer(&session, Message::read(mcp::notification(method::INITIALIZED, "{}"))).await?;
         Ok(session)
     }
 

@@ -60,8 +60,7 @@ impl InputRequests {
         let params = Bytes::from(params.map_or("{}".to_owned(), |params| params.get().to_owned()));
         let task = json!({ "taskId": job.handle.to_string() }).to_string();
         let params = mcp::with_metadata(&params, meta::RELATED_TASK, &task);
-        let params = String::from_utf8_lossy(&params);
-        Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into())
+        Some(mcp::request(&id, &method, &String::from_utf8_lossy(&params)))
     }
 }
 

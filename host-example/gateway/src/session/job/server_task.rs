@@ -255,8 +255,7 @@ pub(super) fn own_request<'a>(
         meta.remove("progressToken");
         params.insert("_meta", to_raw_value(&meta).ok()?);
     }
-    let params = serde_json::to_string(&params).ok()?;
-    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into())
+    Some(mcp::request(id, method, &serde_json::to_string(&params).ok()?))
 }
 
 /// The call that asks the server for a task, in the way of its revision.

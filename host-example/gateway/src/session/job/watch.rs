@@ -177,7 +177,7 @@ impl Update {
             Topic::Status => method::TASK_STATUS_2025,
             Topic::Task => method::TASK_STATUS,
         };
-        Some(notification(method, &params))
+        Some(mcp::notification(method, &params))
     }
 }
 
@@ -255,7 +255,7 @@ fn acknowledgment(id: &Id, uris: &[&String], tasks: &[&Ulid]) -> Bytes {
         accepted["taskIds"] = tasks.iter().map(ToString::to_string).collect();
     }
     let params = json!({ "notifications": accepted, "_meta": subscription(id) });
-    notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params.to_string())
+    mcp::notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params.to_string())
 }
 
 /// The error for a client that asks for news of tasks without declaring that it knows tasks.
@@ -270,8 +270,4 @@ fn subscription(id: &Id) -> Value {
     // The id came as JSON.
     let id: Value = serde_json::from_str(id.json()).unwrap_or_default();
     json!({ meta::SUBSCRIPTION_ID: id })
-}
-
-fn notification(method: &str, params: &str) -> Bytes {
-    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
 }
