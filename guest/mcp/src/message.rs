@@ -276,6 +276,16 @@ impl Params<'_> {
         files.get("download") == Some(&Value::Bool(true)) && follows
     }
 
+    /// Id of the request that a cancellation names.
+    pub fn cancelled_id(&self) -> Option<Id> {
+        self.request_id.map(|id| Id::of_json(id.get()))
+    }
+
+    /// The token of a progress notification.
+    pub fn progress_id(&self) -> Option<Id> {
+        self.progress_token.map(|token| Id::of_json(token.get()))
+    }
+
     /// The subject of a request: the name of a tool or prompt, the URI of a resource, the id of a task. Over HTTP,
     /// revision 2026-07-28 repeats it in the header `Mcp-Name`.
     pub fn subject(&self, method: &str) -> Option<&str> {
@@ -323,6 +333,13 @@ pub struct Meta<'a> {
     /// How the client wants the result of this request: [`INLINE_MODE`] for the whole result.
     #[serde(borrow, rename = "io.github.lro-filter/mode")]
     pub mode: Option<Cow<'a, str>>,
+}
+
+impl Meta<'_> {
+    /// Token that progress notifications repeat.
+    pub fn progress_id(&self) -> Option<Id> {
+        self.progress_token.map(|token| Id::of_json(token.get()))
+    }
 }
 
 /// Value of the metadata key `io.github.lro-filter/mode` that requests the whole result, up to the client's ceiling:

@@ -174,7 +174,7 @@ impl Session {
             Some(method::LISTEN) => RequestKind::Subscription,
             _ => RequestKind::Other,
         };
-        let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
+        let progress = meta.and_then(|meta| meta.progress_id());
         let knows_tasks = match &kind {
             _ if revision.is_some() => task::is_accepted(message),
             RequestKind::Handshake => task::is_declared(message),
@@ -306,7 +306,7 @@ impl Session {
         match message.method().as_deref() {
             Some(method::INITIALIZED) => self.state().initialized = Some(message.bytes().clone()),
             Some(method::CANCELLED) => {
-                let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                let id = message.params().cancelled_id();
                 id.iter().for_each(|id| self.give_up(id));
                 match id.as_ref().map(|id| (id, self.job_of(id))) {
                     Some((_, Some(job))) => job.cancel(true),

@@ -246,9 +246,7 @@ impl ForLegacyClient {
             Some(method::INITIALIZED) => self.listen_again(),
             Some("notifications/roots/list_changed") => Steps::default(),
             Some(method::CANCELLED) => {
-                let Some(id) = message.params().request_id.map(|id| Id::of_json(id.get())) else {
-                    return Steps::default();
-                };
+                let Some(id) = message.params().cancelled_id() else { return Steps::default() };
                 self.calls.remove(&id);
                 self.polls.retain(|poll| poll.call != id);
                 self.questions.retain(|_, (call, _)| *call != id);

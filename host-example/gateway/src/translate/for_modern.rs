@@ -316,7 +316,7 @@ impl ForModernClient {
     }
 
     fn cancelled(&mut self, message: &Message) -> Steps {
-        let Some(id) = message.params().request_id.map(|id| Id::of_json(id.get())) else { return Steps::default() };
+        let Some(id) = message.params().cancelled_id() else { return Steps::default() };
         if let Some(subscription) = self.subscriptions.remove(&id) {
             let ended: Vec<String> = subscription.resources.into_iter().filter(|uri| !self.is_listened(uri)).collect();
             let unsubscribe = |uri: String| self.own_request(method::UNSUBSCRIBE, &json!({ "uri": uri }).to_string());

@@ -224,7 +224,7 @@ impl<R: Receive + 'static> Inner<R> {
                 (Kind::Request, _) => self.start(message),
                 (Kind::Notification, Some(method::CANCELLED)) if self.state().id.is_none() => {
                     // Without a session, closing the connection cancels the request.
-                    let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                    let id = message.params().cancelled_id();
                     let running = id.and_then(|id| self.state().running.remove(&id));
                     if let Some(running) = running {
                         running.abort();

@@ -211,7 +211,7 @@ impl LegacySession {
         if ids.is_empty() {
             return None;
         }
-        let token = |part: &Message| part.params().meta?.progress_token.map(|token| Id::of_json(token.get()));
+        let token = |part: &Message| part.params().meta?.progress_id();
         let parts_token = |part: &Message| id_at(part, &["params", "_meta", PARTS_TOKEN]);
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + ids.len());
         let reserve = |id| Some((id, sender.clone().try_reserve_owned().ok()?));
@@ -369,8 +369,7 @@ impl LegacySession {
         match (message.kind(), message.id(), message.method().as_deref()) {
             (Kind::Response, Some(id), _) => Route::Answer(self.session.request_id(id)),
             (Kind::Notification, _, Some(method::PROGRESS)) => {
-                let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
-                token.map_or(Route::Other, Route::Progress)
+                message.params().progress_id().map_or(Route::Other, Route::Progress)
             }
             (Kind::Notification, _, Some(method::PARTIAL_RESULT)) => {
                 id_at(message, &["params", PARTS_TOKEN]).map_or(Route::Other, Route::Progress)

@@ -228,8 +228,8 @@ impl SharedServer {
             let read = Message::read(message.clone());
             if let Some(id) = read.id().filter(|_| read.kind() == Kind::Request) {
                 shared.exchanges.lock().insert(id, Arc::clone(&exchange));
-            } else if let Some(id) = read.params().request_id {
-                shared.exchanges.lock().remove(&Id::of_json(id.get()));
+            } else if let Some(id) = read.params().cancelled_id() {
+                shared.exchanges.lock().remove(&id);
             }
             send_own(&exchange.session, shared, |shared| &shared.connection, message);
         })
