@@ -17,6 +17,7 @@ mod headers;
 mod listener;
 mod metrics;
 mod operations;
+mod random;
 mod recorded;
 mod rehearsal;
 mod session;

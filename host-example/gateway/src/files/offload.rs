@@ -10,11 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Part, PartKind, Payload};
-use lro_host::store::{Offload, Store, Ulid};
+use lro_host::store::{Digest, Offload, Store, Ulid};
 use lro_system::files::private_directories;
 use lro_transport::{Spool, SpoolError};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::tool::FILES_TOOL;
@@ -75,7 +74,7 @@ impl Files {
         let policy = session.rules.filter.slot.current().map(|version| version.policy.digest().to_string());
         let documents = session.rules.config.gateway_tool(FILES_TOOL).documents;
         let state = format!("{:?}", (env!("CARGO_PKG_VERSION"), session.tenant(), place, policy, settings, documents));
-        Sha256::digest(state).iter().map(|byte| format!("{byte:02x}")).collect()
+        Digest::of(state.as_bytes()).to_string()
     }
 
     /// Reads a file, and whether it stayed the same meanwhile. Its bytes are memory, or a map of a copy that nothing can

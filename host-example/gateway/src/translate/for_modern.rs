@@ -17,9 +17,7 @@ use serde_json::{Map, Value, json};
 use super::claims::{self, CAPABILITIES, severity};
 use super::json::{read, text, with_members, with_result};
 use super::{INPUT_METHODS, LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
-
-/// Number of random bytes in the state that a client sends back with input.
-const STATE_BYTES: usize = 16;
+use crate::random::random_hex;
 
 /// Lists that a server may announce changes of: the capability, the member of a subscription, and the notification.
 const LISTS: [(&str, &str, &str); 3] = [
@@ -596,7 +594,8 @@ impl Call {
             requests.insert(key.clone(), RawValue::from_string(format!(r#"{{"method":{method}{params}}}"#)).ok());
             self.asked.insert(key, question);
         }
-        self.state = new_state();
+        // Empty without random bytes, and then nobody can repeat the call.
+        self.state = random_hex().unwrap_or_default();
         let requests = serde_json::to_string(&requests).unwrap_or_default();
         let state = &self.state;
         let result =
@@ -608,15 +607,6 @@ impl Call {
 impl Question {
     fn refused(&self, reason: &str) -> Bytes {
         mcp::error_response(Some(&self.id), INTERNAL_ERROR, reason)
-    }
-}
-
-/// A state that nobody guesses; empty without random bytes, and then nobody can repeat the call.
-fn new_state() -> String {
-    let mut random = [0; STATE_BYTES];
-    match getrandom::fill(&mut random) {
-        Ok(()) => random.iter().map(|byte| format!("{byte:02x}")).collect(),
-        Err(_) => String::new(),
     }
 }
 

@@ -23,14 +23,12 @@ use super::streams::empty;
 use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
+use crate::random::{HEX_DIGITS, random_hex};
 use crate::settings::TranslateMode;
 use crate::tenants::rules::Rules;
 use crate::translate::{Translator, input_capabilities};
 use crate::upstream::Upstream;
 use crate::upstream::connection::Prepared;
-
-/// Number of random bytes in a session id.
-const SESSION_ID_BYTES: usize = 16;
 
 /// Beginning of the ids of translated sessions, which tells them from those of an HTTP server.
 const TRANSLATED: &str = "lro-translated-";
@@ -267,7 +265,7 @@ impl Bridge {
     /// Whether a text has the form of the ids of sessions.
     fn is_id(&self, text: &str) -> bool {
         let random = text.strip_prefix(self.prefix()).unwrap_or_default();
-        random.len() == 2 * SESSION_ID_BYTES && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        random.len() == HEX_DIGITS && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }
 
     /// How the ids of sessions begin.
@@ -302,10 +300,8 @@ impl Bridge {
     }
 
     fn open(&self, holder: &Holder) -> Result<Arc<LegacySession>, Refusal> {
-        let mut random = [0; SESSION_ID_BYTES];
-        getrandom::fill(&mut random)
-            .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let random =
+            random_hex().map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let id = format!("{}{random}", self.prefix());
         self.connected(holder, &id)
     }
