@@ -145,16 +145,17 @@ fn settings(session: &Session) -> PolicySettings {
 }
 
 fn decide(session: &Session, given: &str, settings: PolicySettings, payload: &Arc<Payload>) -> Decision {
-    let own = session.rules.config.gateway_tool(FILES_TOOL);
+    let tool_settings = session.rules.config.gateway_tool(FILES_TOOL);
     let request = Request {
         session: session.owner.session.clone(),
         query: Some(json!({ "path": given }).to_string()),
         abilities: Abilities::EXTRACT_TOOL | Abilities::READ_TOOL,
         settings: Arc::new(settings),
-        time_to_live: own.time_to_live(),
+        time_to_live: tool_settings.time_to_live(),
         ..Request::new(session.tenant(), FILES_TOOL)
     };
-    let filter = Filter { failure: own.failure, ..session.rules.filter.clone() }.for_documents(own.documents);
+    let filter = Filter { failure: tool_settings.failure, ..session.rules.filter.clone() }
+        .for_documents(tool_settings.documents);
     filter.apply(&request, payload)
 }
 

@@ -226,11 +226,12 @@ impl Session {
         tool: &ToolCall,
         settings: PolicySettings,
     ) -> (Bytes, Decision) {
-        let own = self.rules.config.gateway_tool(&tool.name);
+        let tool_settings = self.rules.config.gateway_tool(&tool.name);
         let request = self.policy_request(result, call, tool, settings);
         let settings = Arc::clone(&request.settings);
-        let request = Request { time_to_live: own.time_to_live(), ..request };
-        let filter = Filter { failure: own.failure, ..self.rules.filter.clone() }.for_documents(own.documents);
+        let request = Request { time_to_live: tool_settings.time_to_live(), ..request };
+        let filter = Filter { failure: tool_settings.failure, ..self.rules.filter.clone() }
+            .for_documents(tool_settings.documents);
         let mut decision = filter.apply_in_job(&request, result.payload()).await;
         self.advise(&mut decision.outcome, result, call, tool, &settings);
         let reply = match &decision.outcome {

@@ -144,8 +144,8 @@ impl Session {
             tool.input_schema.iter().for_each(|schema| arguments::check(self, &tool.name, schema));
         });
         let schemas = listed.iter().flat_map(|tool| {
-            let own = config.gateway_tool(&tool.name);
-            let keeps_shape = own.schema == SchemaStrategy::Shape;
+            let tool_settings = config.gateway_tool(&tool.name);
+            let keeps_shape = tool_settings.schema == SchemaStrategy::Shape;
             let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
             let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
             let runs_tasks: &[u8] = match (tool.requires_tasks, tool.runs_tasks) {
@@ -153,7 +153,7 @@ impl Session {
                 (false, true) => b"true",
                 (false, false) => b"false",
             };
-            let tasks = (own.job != Some(JobMode::Never)).then_some((SchemaKind::Tasks, runs_tasks));
+            let tasks = (tool_settings.job != Some(JobMode::Never)).then_some((SchemaKind::Tasks, runs_tasks));
             let is_structured: &[u8] = if tool.output_schema.is_some() { b"true" } else { b"false" };
             let structured = self.rules.gives_outputs().then_some((SchemaKind::Structured, is_structured));
             let of_tool = input.into_iter().chain(output).chain(tasks).chain(structured);

@@ -149,12 +149,12 @@ impl Session {
         let is_own = {
             let state = self.state();
             let first = state.calls.get(&id).and_then(VecDeque::front);
-            first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_) | RequestKind::Page(_)))
+            first.is_some_and(|call| matches!(call.kind, RequestKind::Handshaking(_) | RequestKind::Own(_)))
         };
         let call = if is_own { self.take(&id) } else { None };
         match call.map(|call| call.kind) {
-            Some(RequestKind::Own(answer)) => drop(answer.try_send(message.bytes().clone())),
-            Some(RequestKind::Page(answer)) => drop(answer.try_send(message.clone())),
+            Some(RequestKind::Handshaking(answer)) => drop(answer.try_send(message.bytes().clone())),
+            Some(RequestKind::Own(answer)) => drop(answer.try_send(message.clone())),
             _ => {}
         }
         is_own

@@ -23,7 +23,7 @@ use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal, json};
 use crate::session::{
-    FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
+    FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_own_request,
 };
 use crate::tenants::rules::Rules;
 use crate::translate::{Translator, missing_claims};
@@ -417,7 +417,7 @@ impl Receive for SharedServer {
         for message in messages_of(line, &self.rules) {
             let is_answer = self.is_answer(&message);
             let exchanges = self.exchanges_of(&message);
-            if let Some(id) = message.id().filter(|id| is_answer && is_page_request(id)) {
+            if let Some(id) = message.id().filter(|id| is_answer && is_own_request(id)) {
                 self.exchanges.lock().remove(&id);
             }
             for exchange in exchanges {

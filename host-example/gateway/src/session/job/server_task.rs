@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 
 use super::continued::InputRequest;
 use crate::clock::Clock;
+use crate::session::Session;
+use crate::session::own_request::own_id;
 use crate::session::pending::Call;
-use crate::session::{Session, collect};
 use crate::tenants::jobs::{Outcome, Progress, Question, RunningJob};
 
 /// How often a task is asked for, where the server does not say.
@@ -80,11 +81,11 @@ struct Followed<'a> {
 impl Drop for Followed<'_> {
     fn drop(&mut self) {
         let (Some(send), false) = (self.session.send(), self.has_ended) else { return };
-        let id = collect::own_id();
+        let id = own_id();
         if let Some(request) = request(self.call, &id, method::TASKS_CANCEL, self.id, None) {
             // Nobody reads the answer.
             let (answer, _) = mpsc::channel(1);
-            self.session.expect_page(id, answer);
+            self.session.expect_own(id, answer);
             send(request);
         }
     }
@@ -210,7 +211,7 @@ impl Session {
         task: &str,
         more: Option<(&str, Box<RawValue>)>,
     ) -> Result<Message, String> {
-        let id = collect::own_id();
+        let id = own_id();
         let request = request(call, &id, method, task, more).ok_or("the call is too large to be followed")?;
         let send = self.send().ok_or("the server is not connected")?;
         let answer = self.ask_own(&send, id, request).await?;
