@@ -3,8 +3,8 @@
 mod error;
 pub mod parts;
 mod policies;
+mod registries;
 mod reload;
-mod remote;
 mod server;
 
 use std::ffi::OsString;
@@ -24,8 +24,8 @@ use tokio::sync::Notify;
 
 pub use self::error::{GatewayError, ReloadError};
 pub use self::policies::counts_fuel;
+pub use self::registries::{PolicyRegistries, RegistriesError};
 use self::reload::Reload;
-pub use self::remote::{Remote, RemoteError};
 use crate::faces::http::BindError;
 use crate::faces::{http, stdio};
 use crate::files::Files;

@@ -21,7 +21,7 @@ use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, reuse};
 use crate::files::FILES_TOOL;
 use crate::tenants::memory::{ClientKey, TokenUsage};
-use crate::tenants::waiting::CALLS_MAX;
+use crate::tenants::pending_limits::CALLS_MAX;
 use crate::trace;
 
 impl Session {

@@ -21,7 +21,7 @@ use super::reuse::Reuse;
 use crate::settings::ClientProfile;
 use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
 use crate::tenants::memory::TokenUsage;
-use crate::tenants::waiting::PendingLimits;
+use crate::tenants::pending_limits::PendingLimits;
 use crate::trace;
 
 /// How often a request is checked for whether it is still pending.

@@ -3,10 +3,10 @@
 pub(crate) mod jobs;
 pub(crate) mod jwt;
 pub(crate) mod memory;
+pub(crate) mod pending_limits;
 pub(crate) mod rules;
+mod spawn;
 pub(crate) mod tasks;
-pub(crate) mod waiting;
-mod waits;
 pub(crate) mod workers;
 
 use std::collections::HashMap;

@@ -80,7 +80,7 @@ struct Inner<R> {
     messages: UnboundedSender<Queued>,
     /// Permits for messages of the client.
     room: Arc<Semaphore>,
-    state: Mutex<SessionState>,
+    state: Mutex<ServerSession>,
     /// Held while a new session is initialized.
     handshake_lock: tokio::sync::Mutex<()>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Challenge {
 }
 
 #[derive(Default)]
-struct SessionState {
+struct ServerSession {
     /// Headers of the client, which those of the configuration replace.
     client_headers: HeaderMap,
     challenge: Option<Challenge>,
@@ -373,7 +373,7 @@ impl<R: Receive + 'static> Inner<R> {
     }
 
     /// The headers of the client and of the configuration.
-    fn own_headers(&self, state: &SessionState) -> HeaderMap {
+    fn own_headers(&self, state: &ServerSession) -> HeaderMap {
         let mut headers = state.client_headers.clone();
         headers.extend(self.endpoint.headers().clone());
         headers
@@ -598,7 +598,7 @@ impl<R: Receive + 'static> Inner<R> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, SessionState> {
+    fn state(&self) -> MutexGuard<'_, ServerSession> {
         self.state.lock()
     }
 }
