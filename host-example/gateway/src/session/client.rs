@@ -20,7 +20,7 @@ use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, reuse};
 use crate::files::FILES_TOOL;
-use crate::tenants::memory::{ClientKey, TokenUsage};
+use crate::tenants::caches::{ClientKey, TokenUsage};
 use crate::tenants::pending_limits::CALLS_MAX;
 use crate::trace;
 

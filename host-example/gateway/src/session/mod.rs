@@ -53,7 +53,7 @@ pub(crate) use self::outputs::is_of_outputs_revision;
 pub(crate) use self::own_request::{SendOwn, is_own_request};
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
 use crate::settings::{ClientProfile, Size};
-use crate::tenants::memory::TokenUsage;
+use crate::tenants::caches::TokenUsage;
 use crate::tenants::rules::Rules;
 
 /// Maximum size in bytes of the arguments of a call that the header line of its files shows.

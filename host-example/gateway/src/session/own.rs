@@ -22,7 +22,7 @@ use crate::files::{self, FILES_TOOL};
 use crate::session::collect::Collecting;
 use crate::session::{Call, FromClient, SendOwn, Session, arguments, description, handles, outputs, reuse};
 use crate::settings::ClientProfile;
-use crate::tenants::memory::CachedReply;
+use crate::tenants::caches::CachedReply;
 use crate::tenants::workers::Workers;
 use crate::trace;
 

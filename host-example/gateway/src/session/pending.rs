@@ -19,8 +19,8 @@ use super::job::growing::GrowingResource;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
+use crate::tenants::caches::TokenUsage;
 use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
-use crate::tenants::memory::TokenUsage;
 use crate::tenants::pending_limits::PendingLimits;
 use crate::trace;
 

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session, arguments};
 use crate::settings::ClientProfile;
-use crate::tenants::memory::{CachedReply, CallKey};
+use crate::tenants::caches::{CachedReply, CallKey};
 use crate::trace;
 
 /// Maximum size of a cached reply, in bytes: larger than a descriptor at any level.
