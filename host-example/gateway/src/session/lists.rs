@@ -43,7 +43,8 @@ impl Session {
             } else {
                 format!("{{{members}}}")
             };
-            message.id().map(|id| mcp::response(&id, &mcp::with_result_type(result, modern)))
+            let response = |id| mcp::response(&id, &mcp::with_result_type(result, modern));
+            message.id().map_or_else(|| message.bytes().clone(), response)
         };
         match kind {
             RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
@@ -65,20 +66,17 @@ impl Session {
             RequestKind::Tools { first_page } => {
                 if missing {
                     let tools = self.definitions(call).join(",");
-                    return response(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
+                    return response(format!(r#""tools":[{tools}]"#));
                 }
                 self.tools(message, call, *first_page)
             }
             RequestKind::Templates { first_page: true } => {
                 if missing {
-                    return response(format!(r#""resourceTemplates":[{templates}]"#))
-                        .unwrap_or_else(|| message.bytes().clone());
+                    return response(format!(r#""resourceTemplates":[{templates}]"#));
                 }
                 mcp::with_items(message, "resourceTemplates", &[templates])
             }
-            RequestKind::Resources if missing => {
-                response(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
-            }
+            RequestKind::Resources if missing => response(r#""resources":[]"#.to_owned()),
             _ => message.bytes().clone(),
         }
     }
@@ -116,19 +114,10 @@ impl Session {
             let tasks = has_tasks && tool.job.map_or(call.knows_tasks, |job| job != JobMode::Never);
             let rules = arguments::rules(self, name);
             let outputs = call.outputs.is_some();
-            if is_exempt {
-                return ToolChange {
-                    schema,
-                    result_characters: None,
-                    argument: None,
-                    rules,
-                    tasks,
-                    description,
-                    outputs,
-                };
-            }
-            let argument = question.filter(|_| tool.ask);
-            let result_characters = config.declared_size(name, client);
+            let (argument, result_characters) = match is_exempt {
+                true => (None, None),
+                false => (question.filter(|_| tool.ask), config.declared_size(name, client)),
+            };
             ToolChange { schema, result_characters, argument, rules, tasks, description, outputs }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
