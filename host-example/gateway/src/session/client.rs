@@ -341,6 +341,9 @@ impl Session {
 }
 
 fn too_many(id: &Id) -> Bytes {
-    let text = format!("{CALLS_MAX} requests of this tenant are pending, or long questions: wait for their responses");
+    let text = format!(
+        "too many requests of this tenant are pending (at most {CALLS_MAX}), or their questions are too long together: \
+         wait for responses"
+    );
     mcp::error_response(Some(id), INTERNAL_ERROR, &text)
 }

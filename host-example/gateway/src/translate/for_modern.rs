@@ -92,7 +92,7 @@ struct Call {
     capabilities: Value,
     /// The severity from which on the client wants log messages.
     severity: Option<usize>,
-    /// With what the client repeats the call.
+    /// `requestState`, which the client sends back with its input.
     state: String,
     /// What the client was asked for, by key: the request of the server.
     asked: BTreeMap<String, Question>,

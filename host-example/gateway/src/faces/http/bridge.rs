@@ -137,7 +137,7 @@ impl Bridge {
         if guard::is_modern(headers, &message) {
             guard::check_headers(headers, &message, true)?;
             let shared = self.shared(holder, Credentials::default(), &message)?;
-            return SharedServer::answer(&shared, message, head.address).await;
+            return shared.answer(message, head.address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
             Some(id) => self.session(holder, id, Credentials::default()).await?,
@@ -152,7 +152,7 @@ impl Bridge {
             }
         };
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
-        let response = LegacySession::answer(&session, message).await?;
+        let response = session.answer(message).await?;
         Ok(if is_first { self.begun(&session, response).await } else { response })
     }
 
@@ -165,7 +165,7 @@ impl Bridge {
     ) -> Result<Option<Response>, Refusal> {
         let session = self.open(holder)?;
         session.use_credentials(credentials);
-        let response = LegacySession::answer(&session, message).await?;
+        let response = session.answer(message).await?;
         if session.is_translated() {
             return Ok(Some(self.begun(&session, response).await));
         }
@@ -248,7 +248,7 @@ impl Bridge {
         let handshake = self.kept.of_another(&holder.tenant, id).await.ok_or_else(guard::unknown_session)?;
         let session = self.connected(holder, id)?;
         session.use_credentials(credentials);
-        let response = LegacySession::answer(&session, handshake).await?;
+        let response = session.answer(handshake).await?;
         // The server may say more before it answers.
         let _ = to_bytes(response.into_body(), INLINE_BYTES).await;
         if !session.is_initialized() {
@@ -258,7 +258,7 @@ impl Bridge {
             self.kept.forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
             return Err(guard::unknown_session());
         }
-        LegacySession::answer(&session, Message::read(mcp::notification(method::INITIALIZED, "{}"))).await?;
+        session.answer(Message::read(mcp::notification(method::INITIALIZED, "{}"))).await?;
         Ok(session)
     }
 

@@ -184,15 +184,15 @@ impl LegacySession {
         self.is_initialized.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
-        *this.used.lock() = Instant::now();
+    pub(super) async fn answer(self: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
+        *self.used.lock() = Instant::now();
         let is_batch = message.kind() == Kind::Batch;
         let parts: Vec<Message> = match message.batch().filter(|_| is_batch) {
             Some(elements) => elements.into_iter().map(Message::read).collect(),
             None => vec![message],
         };
-        let exchange = this.register_exchange(&parts);
-        let forwarded = this.start_forwarding(parts);
+        let exchange = self.register_exchange(&parts);
+        let forwarded = self.start_forwarding(parts);
         match exchange {
             None => {
                 forwarded.end().await?;

@@ -149,11 +149,11 @@ impl SharedServer {
     }
 
     /// Answers a request from this address.
-    pub(super) async fn answer(this: &Arc<Self>, message: Message, address: IpAddr) -> Result<Response, Refusal> {
+    pub(super) async fn answer(self: &Arc<Self>, message: Message, address: IpAddr) -> Result<Response, Refusal> {
         let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
-            return Self::forward_notification(this, &message).await;
+            return self.forward_notification(&message).await;
         };
-        if !this.connection.translator().is_plain() {
+        if !self.connection.translator().is_plain() {
             if message.method().as_deref() == Some(method::INITIALIZE) {
                 // A handshake of one client is not one of all that share the connection.
                 let text = "initialize is not a method of this revision: send requests without a handshake";
@@ -164,15 +164,15 @@ impl SharedServer {
                 return Ok(json(StatusCode::BAD_REQUEST, error));
             }
         }
-        let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
+        let id = Id::own(&format!("lro-{}", self.count.fetch_add(1, Ordering::Relaxed)));
         let tokens = TOKENS.map(|path| message.value(&path));
         let mut rewritten = Message::read(message.with_id(&id));
         for (path, _) in TOKENS.iter().zip(&tokens).filter(|(_, token)| token.is_some()) {
             rewritten = Message::read(rewritten.with_bytes(path, id.json().as_bytes()));
         }
-        let owner = SessionOwner { tenant: this.tenant.clone(), session: None, local: false };
-        let session = Arc::new(Session::of_request(&this.rules, owner, address));
-        if this.is_personal {
+        let owner = SessionOwner { tenant: self.tenant.clone(), session: None, local: false };
+        let session = Arc::new(Session::of_request(&self.rules, owner, address));
+        if self.is_personal {
             session.never_reuse();
         }
         let is_subscription = guard::is_listen_request(&rewritten);
@@ -189,15 +189,15 @@ impl SharedServer {
             answer,
             room,
         });
-        this.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
-        exchange.session.set_send(Self::sending_later(this, &exchange));
-        let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
-        let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
+        self.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
+        exchange.session.set_send(Self::sending_later(self, &exchange));
+        let guard = ExchangeGuard(Arc::downgrade(self), id.clone());
+        let forwarded = self.start_forwarding(exchange, id, rewritten);
         forwarded.respond(message_response(messages, guard, status)).await
     }
 
-    fn start_forwarding(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
-        let (shared, session, expects) = (Arc::clone(this), Arc::clone(&exchange.session), Expects::Response(id));
+    fn start_forwarding(self: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
+        let (shared, session, expects) = (Arc::clone(self), Arc::clone(&exchange.session), Expects::Response(id));
         let proceed = move |decision| {
             let session = Arc::clone(&exchange.session);
             let send = Self::sending(&shared, &exchange);
@@ -217,7 +217,7 @@ impl SharedServer {
             });
             forwarded.unwrap_or(Ok(()))
         };
-        Forwarded::start(&session, &this.connection, message, proceed)
+        Forwarded::start(&session, &self.connection, message, proceed)
     }
 
     /// Sends requests of the gateway itself on behalf of a request, whose session their responses go to.
@@ -246,7 +246,7 @@ impl SharedServer {
     }
 
     /// Forwards a message that expects no response.
-    async fn forward_notification(this: &Arc<Self>, message: &Message) -> Result<Response, Refusal> {
+    async fn forward_notification(self: &Arc<Self>, message: &Message) -> Result<Response, Refusal> {
         if message.kind() == Kind::Batch {
             let text = "revision 2026-07-28 does not allow batches: send the messages one by one";
             return Err(Refusal::Status(StatusCode::BAD_REQUEST, text.to_owned()));
@@ -256,9 +256,9 @@ impl SharedServer {
         if message.method().as_deref() == Some(method::CANCELLED) {
             return Ok(empty(StatusCode::ACCEPTED));
         }
-        let (shared, message) = (Arc::clone(this), body::on_one_line(message.bytes().clone()));
+        let (shared, message) = (Arc::clone(self), body::on_one_line(message.bytes().clone()));
         let send = move || shared.connection.send(&message).map_err(|error| refused(&error));
-        Forwarded::spawn(&this.rules.of(&this.tenant), send).end().await?;
+        Forwarded::spawn(&self.rules.of(&self.tenant), send).end().await?;
         Ok(empty(StatusCode::ACCEPTED))
     }
 

@@ -422,8 +422,7 @@ impl Proxy {
     }
 
     /// The session of a request, also one of another replica, or a new one for this request. With tokens, a session must belong
-    /// to the tenant.
-    /// `address` is that of a request that does not start a session.
+    /// to the tenant. `address` is that of a request that does not start a session.
     async fn session(
         &self,
         holder: &Holder,
