@@ -15,6 +15,7 @@ mod error;
 mod link;
 mod list;
 mod message;
+pub mod meta;
 pub mod method;
 mod output_schema;
 mod outputs;
@@ -43,8 +44,8 @@ pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 pub use list::WholeList;
 pub use message::{
     BATCH_MESSAGES_MAX, Fault, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind,
-    METHOD_NOT_FOUND, MODEL_KEY, Message, Meta, Params, error_response, looks_like_tool_result, response,
-    with_result_type,
+    METHOD_NOT_FOUND, MODEL_KEY, Message, Meta, Params, error_response, looks_like_tool_result, notification, request,
+    response, with_result_type,
 };
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
 pub use outputs::{

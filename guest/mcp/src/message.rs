@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::Object;
 use super::error::MEMBERS_MAX;
+use super::meta;
 use super::method;
 use super::span::{self, Member, Span};
 
@@ -275,6 +276,16 @@ impl Params<'_> {
         files.get("download") == Some(&Value::Bool(true)) && follows
     }
 
+    /// Id of the request that a cancellation names.
+    pub fn cancelled_id(&self) -> Option<Id> {
+        self.request_id.map(|id| Id::of_json(id.get()))
+    }
+
+    /// The token of a progress notification.
+    pub fn progress_id(&self) -> Option<Id> {
+        self.progress_token.map(|token| Id::of_json(token.get()))
+    }
+
     /// The subject of a request: the name of a tool or prompt, the URI of a resource, the id of a task. Over HTTP,
     /// revision 2026-07-28 repeats it in the header `Mcp-Name`.
     pub fn subject(&self, method: &str) -> Option<&str> {
@@ -322,6 +333,13 @@ pub struct Meta<'a> {
     /// How the client wants the result of this request: [`INLINE_MODE`] for the whole result.
     #[serde(borrow, rename = "io.github.lro-filter/mode")]
     pub mode: Option<Cow<'a, str>>,
+}
+
+impl Meta<'_> {
+    /// Token that progress notifications repeat.
+    pub fn progress_id(&self) -> Option<Id> {
+        self.progress_token.map(|token| Id::of_json(token.get()))
+    }
 }
 
 /// Value of the metadata key `io.github.lro-filter/mode` that requests the whole result, up to the client's ceiling:
@@ -521,9 +539,8 @@ impl Message {
         for key in ["taskId", "status"] {
             members.extend(short(&["params", key]).map(|value| format!("\"{key}\":{value}")));
         }
-        let subscription = "io.modelcontextprotocol/subscriptionId";
-        let id = short(&["params", "_meta", subscription]);
-        members.extend(id.map(|id| format!(r#""_meta":{{"{subscription}":{id}}}"#)));
+        let id = short(&["params", "_meta", meta::SUBSCRIPTION_ID]);
+        members.extend(id.map(|id| format!(r#""_meta":{{"{}":{id}}}"#, meta::SUBSCRIPTION_ID)));
         format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{{{}}}}}"#, members.join(",")).into()
     }
 
@@ -599,6 +616,16 @@ impl Message {
     fn member(&self, key: &str) -> Option<Bytes> {
         self.outer.get(&self.bytes, key).map(|value| self.bytes.slice(value.clone()))
     }
+}
+
+/// A request with these parameters, a JSON object.
+pub fn request(id: &Id, method: &str, params: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into()
+}
+
+/// A notification with these parameters, a JSON object.
+pub fn notification(method: &str, params: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
 }
 
 /// A response with a result.

@@ -4,6 +4,10 @@
 pub const INITIALIZE: &str = "initialize";
 /// Asks a server for its capabilities, from revision 2026-07-28 on.
 pub const DISCOVER: &str = "server/discover";
+/// Asks whether the other side lives, in revisions before 2026-07-28.
+pub const PING: &str = "ping";
+/// Sets the least severe log messages that the client wants, in revisions before 2026-07-28.
+pub const SET_LEVEL: &str = "logging/setLevel";
 /// Lists tools.
 pub const TOOLS_LIST: &str = "tools/list";
 /// Calls a tool.
@@ -26,6 +30,8 @@ pub const PROMPTS_GET: &str = "prompts/get";
 pub const SAMPLING: &str = "sampling/createMessage";
 /// Asks the client for input of its user.
 pub const ELICITATION: &str = "elicitation/create";
+/// Asks the client for the roots of its files.
+pub const ROOTS_LIST: &str = "roots/list";
 /// Asks for an address to download a file from: proposal SEP-2631.
 pub const AUTHORIZE_DOWNLOAD: &str = "files/authorizeDownload";
 /// Lists interceptors: proposal SEP-2624.
@@ -54,7 +60,11 @@ pub const PARTIAL_RESULT: &str = "notifications/tools/partial_result";
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// Notification: progress of a request.
 pub const PROGRESS: &str = "notifications/progress";
-/// Notification: the state of a task has changed.
+/// Notification: which notifications a stream that [`LISTEN`] opens will have.
+pub const SUBSCRIPTION_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Notification: the state of a task has changed, in revision 2025-11-25.
+pub const TASK_STATUS_2025: &str = "notifications/tasks/status";
+/// Notification: the state of a task has changed, from revision 2026-07-28 on.
 pub const TASK_STATUS: &str = "notifications/tasks";
 
 /// Prefix of the methods of tasks.

@@ -15,6 +15,17 @@ pub enum SizeUnit {
     Tokens,
 }
 
+impl SizeUnit {
+    /// Its name in settings, logs and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Characters => "characters",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
 /// A size with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {

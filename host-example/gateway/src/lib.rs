@@ -17,6 +17,7 @@ mod headers;
 mod listener;
 mod metrics;
 mod operations;
+mod random;
 mod recorded;
 mod rehearsal;
 mod session;
@@ -27,7 +28,9 @@ mod trace;
 mod translate;
 mod upstream;
 
-pub use assembly::{Control, Gateway, GatewayError, ReloadError, Remote, RemoteError, counts_fuel, parts};
+pub use assembly::{
+    Control, Gateway, GatewayError, PolicyRegistries, RegistriesError, ReloadError, counts_fuel, parts,
+};
 pub use faces::{http, stdio};
 pub use files::{DEPTH_DEFAULT, FileLimits, Files, FilesError, LISTED_DEFAULT, SERVED_BYTES_DEFAULT};
 pub use listener::tls::TlsError;
@@ -41,8 +44,8 @@ pub use rehearsal::Rehearsal;
 pub use session::{Failure, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
 pub use tenants::Tenants;
 pub use tenants::jwt::{Jwt, KeysError};
+pub use tenants::pending_limits::CALLS_MAX;
 pub use tenants::rules::Rules;
-pub use tenants::waiting::CALLS_MAX;
 pub use upstream::{Endpoint, EndpointError, Launch, Upstream};
 
 // The Rust of the documents runs as doctests.

@@ -6,6 +6,7 @@
 mod arguments;
 mod clients;
 mod collect;
+mod credentials;
 mod gateway;
 mod layers;
 mod loading;
@@ -42,10 +43,9 @@ pub use self::arguments::ArgumentSettings;
 pub(crate) use self::clients::bytes_of;
 pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, KnownClient, Sees};
 pub use self::collect::CollectSettings;
+pub use self::credentials::{Token, UpstreamHeader};
 pub(crate) use self::gateway::shown_url;
-pub use self::gateway::{
-    GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, TranslateMode, UpstreamHeader, UpstreamUrl,
-};
+pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, TranslateMode, UpstreamUrl};
 pub use self::layers::{Entry, Origin, Problem, SettingsError};
 use self::layers::{Layers, default_dir, key_text};
 pub use self::loading::Loading;

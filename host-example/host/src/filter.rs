@@ -24,7 +24,7 @@ use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{
     CallError, Change, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Watch, Written, one_line,
 };
-use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
+use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size};
 use crate::store::{
     Digest, Early, FileRecord, Fsync, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339,
 };
@@ -244,6 +244,17 @@ impl FilterError {
 }
 
 impl Outcome {
+    /// Its name in logs, metrics and reports.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Offload(_) => "offload",
+            Self::Truncate { .. } => "truncate",
+            Self::Reject(_) => "reject",
+            Self::Fail(_) => "fail",
+        }
+    }
+
     /// What becomes of a result after a failure.
     pub fn after_failure(after: AfterFailure, settings: &PolicySettings) -> Self {
         match after {
@@ -255,6 +266,16 @@ impl Outcome {
                 Self::Truncate { truncation, warning: Some(warning) }
             }
         }
+    }
+}
+
+/// The name of a verdict in metrics and reports: that of the [`Outcome`] it asks for.
+pub const fn verdict_name(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Offload(_) => "offload",
+        Verdict::Truncate(_) => "truncate",
+        Verdict::Reject(_) => "reject",
     }
 }
 
@@ -594,19 +615,8 @@ fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
 
 /// Logs one line for each result that did not pass: tool, size, limit, and the handle of an offload.
 fn log(request: &Request, payload: &Payload, decision: &Decision) {
-    let verdict = match &decision.outcome {
-        Outcome::Pass => return,
-        Outcome::Offload(_) => "offload",
-        Outcome::Truncate { .. } => "truncate",
-        Outcome::Reject(_) => "reject",
-        Outcome::Fail(_) => "fail",
-    };
-    let unit = match request.settings.threshold.unit {
-        SizeUnit::Bytes => "bytes",
-        SizeUnit::Characters => "characters",
-        SizeUnit::Tokens => "tokens",
-    };
     let handle = match &decision.outcome {
+        Outcome::Pass => return,
         Outcome::Offload(offloaded) => Some(tracing::field::display(offloaded.offload.id())),
         _ => None,
     };
@@ -615,8 +625,8 @@ fn log(request: &Request, payload: &Payload, decision: &Decision) {
         tool = request.tool,
         bytes = payload.size(),
         limit = request.settings.threshold.amount,
-        unit,
-        verdict,
+        unit = request.settings.threshold.unit.name(),
+        verdict = decision.outcome.name(),
         handle,
         "large tool result"
     );

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use lro_gateway::Remote;
+use lro_gateway::PolicyRegistries;
 use lro_gateway::settings::Config;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX, Source};
 use lro_oci::Reference;
@@ -69,7 +69,7 @@ struct Moved {
 
 pub(crate) fn pull(arguments: &PullArguments, config: &Config) -> anyhow::Result<Exit> {
     let PullArguments { reference, output, json } = arguments;
-    let (pinned, source) = Remote::new(config).pull(reference)?;
+    let (pinned, source) = PolicyRegistries::new(config).pull(reference)?;
     let last = reference.name.rsplit('/').next().unwrap_or(&reference.name);
     let file = output.clone().unwrap_or_else(|| PathBuf::from(format!("{last}.wasm")));
     // The component last: a gateway that watches it never meets it with the old signature.
@@ -88,7 +88,7 @@ pub(crate) fn pull(arguments: &PullArguments, config: &Config) -> anyhow::Result
 pub(crate) fn push(arguments: &PushArguments, config: &Config) -> anyhow::Result<Exit> {
     let PushArguments { file, reference, json } = arguments;
     let source = Source::read(file, config.loading.component_bytes.get())?;
-    let pinned = Remote::new(config).push(reference, &source)?;
+    let pinned = PolicyRegistries::new(config).push(reference, &source)?;
     report(&pinned, &source, file, *json)
 }
 

@@ -288,14 +288,15 @@ impl Seen {
         let [bytes, characters, tokens] = sizes(text.as_bytes());
         let limits = |profile: &ClientProfile| {
             let size = |unit| match unit {
-                SizeUnit::Bytes => (bytes, "bytes"),
-                SizeUnit::Characters => (characters, "characters"),
-                SizeUnit::Tokens => (tokens, "tokens"),
+                SizeUnit::Bytes => bytes,
+                SizeUnit::Characters => characters,
+                SizeUnit::Tokens => tokens,
             };
-            let over = |limit: &Size| size(limit.unit).0 > limit.amount;
-            let cut = profile.text_limit.filter(over).map(|limit| {
-                format!("cuts or hides what is beyond {} {}", thousands(limit.amount), size(limit.unit).1)
-            });
+            let over = |limit: &Size| size(limit.unit) > limit.amount;
+            let cut = profile
+                .text_limit
+                .filter(over)
+                .map(|limit| format!("cuts or hides what is beyond {} {}", thousands(limit.amount), limit.unit.name()));
             let lines = profile.text_lines.filter(|lines| text.lines().count() as u64 > *lines);
             let lines = lines.map(|lines| format!("cuts what is beyond {} lines", thousands(lines)));
             let refused = profile.result_limit.filter(|limit| bytes > *limit);

@@ -4,7 +4,7 @@ use std::env;
 use std::sync::Arc;
 
 use lro_gateway::settings::{Config, PolicyPlace};
-use lro_gateway::{Remote, parts};
+use lro_gateway::{PolicyRegistries, parts};
 use lro_host::extract::Extractor;
 use lro_host::filter::{Filter, Request};
 use lro_host::policy::{DEFAULT_POLICY, LoadError, LoadOptions, Policy, Source};
@@ -47,7 +47,7 @@ pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
 pub(crate) fn source(place: &PolicyPlace, config: &Config) -> Result<Source, LoadError> {
     match place {
         PolicyPlace::File(path) => Source::read(path, config.loading.component_bytes.get()),
-        PolicyPlace::Registry(reference) => Remote::new(config).source(reference),
+        PolicyPlace::Registry(reference) => PolicyRegistries::new(config).source(reference),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use lro_gateway::settings::Config;
+use lro_host::filter::verdict_name;
 use lro_host::sandbox::Verdict;
 use lro_host::store::StoreError;
 
@@ -45,12 +46,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         }
         None => (Verdict::Pass, None),
     };
-    let word = match &verdict {
-        Verdict::Pass => "pass",
-        Verdict::Offload(_) => "offload",
-        Verdict::Truncate(_) => "truncate",
-        Verdict::Reject(_) => "reject",
-    };
+    let word = verdict_name(&verdict);
     if arguments.json {
         let mut report = Report::new(word, &input.bytes(), policy.as_ref());
         if let Some(cost) = cost {

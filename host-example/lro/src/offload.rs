@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let reply = reply(&input, &decision.outcome);
     let mut report = None;
     if arguments.json || arguments.report {
-        let mut facts = Report::new(verdict(&decision.outcome), &input.bytes(), policy.as_ref());
+        let mut facts = Report::new(decision.outcome.name(), &input.bytes(), policy.as_ref());
         facts.set_decision(&decision, failure.as_ref().map(|failure| format!("{failure:#}")));
         if !matches!(decision.outcome, Outcome::Fail(_)) {
             facts.set_reply(reply.as_deref());
@@ -154,17 +154,6 @@ fn finish(
             Ok(Exit::Success)
         }
         (_, None) => Ok(Exit::Success),
-    }
-}
-
-/// Name of the outcome.
-pub(crate) fn verdict(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Offload(_) => "offload",
-        Outcome::Truncate { .. } => "truncate",
-        Outcome::Reject(_) => "reject",
-        Outcome::Fail(_) => "fail",
     }
 }
 

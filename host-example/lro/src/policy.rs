@@ -15,7 +15,7 @@ use crate::flags::CallArguments;
 use crate::input::Input;
 use crate::output::{self, Terminal};
 use crate::report::Report;
-use crate::{admin, artifact, host, offload};
+use crate::{admin, artifact, host};
 
 const CHECK_EXAMPLES: &str = "Examples:
   lro policy check my-policy.wasm
@@ -175,7 +175,7 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
     if let Some(failure) = decision.failure.take() {
         return Err(failure.into());
     }
-    let mut report = Report::new(offload::verdict(&decision.outcome), &input.bytes(), Some(&policy));
+    let mut report = Report::new(decision.outcome.name(), &input.bytes(), Some(&policy));
     report.set_decision(&decision, None);
     if temporary.is_some() {
         report.remove_paths();

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use lro_gateway::collect::error_text;
 use lro_gateway::{Gateway, GatewayError};
-use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message};
+use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message, method};
 use lro_transport::{Line, Lines, MessageLimits, write_line};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -67,7 +67,7 @@ impl Server {
         let gateway = thread::Builder::new().spawn(move || gateway.serve(asked, answered))?;
         let mut server = Self { hello: Value::Null, shared, timeout, count: AtomicU64::new(0), gateway: Some(gateway) };
         let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}).to_string();
-        match server.result("initialize", &hello).await {
+        match server.result(method::INITIALIZE, &hello).await {
             Ok(hello) => server.hello = hello,
             // Why it cannot be started says more.
             Err(error) => return Err(server.end().err().unwrap_or(error)),
@@ -90,7 +90,7 @@ impl Server {
     pub(crate) async fn tools(&self) -> anyhow::Result<Vec<Value>> {
         let (mut tools, mut params) = (Vec::new(), json!({}));
         for _ in 0..TOOL_PAGES_MAX {
-            let mut list = self.result("tools/list", &params.to_string()).await?;
+            let mut list = self.result(method::TOOLS_LIST, &params.to_string()).await?;
             tools.extend(list["tools"].as_array_mut().map(std::mem::take).unwrap_or_default());
             match &list["nextCursor"] {
                 Value::String(cursor) => params = json!({ "cursor": cursor }),
@@ -106,7 +106,7 @@ impl Server {
         tool: &str,
         arguments: &str,
     ) -> impl Future<Output = Result<Message, String>> + Send + use<> {
-        self.request("tools/call", &format!(r#"{{"name":{},"arguments":{arguments}}}"#, json!(tool)))
+        self.request(method::TOOLS_CALL, &format!(r#"{{"name":{},"arguments":{arguments}}}"#, json!(tool)))
     }
 
     async fn result(&self, method: &str, params: &str) -> anyhow::Result<Value> {
@@ -121,7 +121,7 @@ impl Server {
         let id = Id::own(&format!("lro-{}", self.count.fetch_add(1, Ordering::Relaxed)));
         let (answer, mut answered) = mpsc::channel(1);
         let is_open = self.shared.waiting().as_mut().map(|waiting| waiting.insert(id.clone(), answer)).is_some();
-        let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        let request = mcp::request(&id, method, params);
         let sent = match is_open {
             true => self.shared.send(request).map_err(|error| error.to_string()),
             false => Ok(()),
@@ -145,8 +145,7 @@ impl Server {
         let unanswered = self.shared.waiting().take().unwrap_or_default();
         for id in unanswered.into_keys() {
             let params = format!(r#"{{"requestId":{id},"reason":"the collection has ended"}}"#);
-            let cancellation = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
-            let _ = self.shared.send(cancellation);
+            let _ = self.shared.send(mcp::notification(method::CANCELLED, &params));
         }
         // At the end of its input, the gateway ends.
         drop(self.shared.input().take());
@@ -219,7 +218,7 @@ impl Shared {
             }
             (Kind::Request, Some(id)) => {
                 let answer = match message.method().as_deref() {
-                    Some("ping") => mcp::response(&id, "{}"),
+                    Some(method::PING) => mcp::response(&id, "{}"),
                     _ => mcp::error_response(Some(&id), METHOD_NOT_FOUND, "lro only calls tools"),
                 };
                 let _ = self.send(answer);

@@ -1,10 +1,11 @@
 //! A whole gateway, assembled from its configuration.
 
+mod checks;
 mod error;
 pub mod parts;
 mod policies;
+mod registries;
 mod reload;
-mod remote;
 mod server;
 
 use std::ffi::OsString;
@@ -24,8 +25,8 @@ use tokio::sync::Notify;
 
 pub use self::error::{GatewayError, ReloadError};
 pub use self::policies::counts_fuel;
+pub use self::registries::{PolicyRegistries, RegistriesError};
 use self::reload::Reload;
-pub use self::remote::{Remote, RemoteError};
 use crate::faces::http::BindError;
 use crate::faces::{http, stdio};
 use crate::files::Files;
@@ -33,7 +34,7 @@ use crate::metrics::Snapshot;
 use crate::operations::status::About;
 use crate::operations::upkeep::Upkeep;
 use crate::operations::{Operations, OperatorTokens};
-use crate::settings::{Config, GatewaySettings};
+use crate::settings::Config;
 use crate::tenants::Tenants;
 use crate::tenants::jwt::Jwt;
 use crate::tenants::rules::Rules;
@@ -93,9 +94,7 @@ impl Gateway {
     }
 
     fn before(upstream: Upstream, config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
-        check_downloads(&config.gateway)?;
-        check_tls(&config.gateway)?;
-        check_jwt(&config.gateway)?;
+        checks::check(&config.gateway)?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
         let operators = OperatorTokens {
             admin: config.admin_token(|name| env::var_os(name))?,
@@ -152,9 +151,7 @@ impl Gateway {
         tracing::info!(calls, own_calls, tokens_saved, "the gateway has stopped");
         served
     }
-}
 
-impl Gateway {
     /// Serves one client of this process, which writes to `input` and reads `output`, until the input ends. Blocks.
     ///
     /// # Errors
@@ -200,56 +197,6 @@ impl fmt::Debug for Control {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Control").field("url", &self.url).finish_non_exhaustive()
     }
-}
-
-/// Checks that TLS has all that it needs.
-fn check_tls(settings: &GatewaySettings) -> Result<(), GatewayError> {
-    let problem = match (settings.listen, &settings.tls_certificate, &settings.tls_key) {
-        (_, None, None) | (Some(_), Some(_), Some(_)) => return Ok(()),
-        (_, Some(_), None) => ("gateway.tls-certificate", "TLS needs the key of the certificate: set gateway.tls-key"),
-        (_, None, Some(_)) => ("gateway.tls-key", "TLS needs a certificate: set gateway.tls-certificate"),
-        (None, ..) => {
-            ("gateway.tls-certificate", "TLS needs HTTP, and this gateway is served on stdio: set gateway.listen")
-        }
-    };
-    let (key, reason) = problem;
-    Err(GatewayError::Setting { key, reason: reason.to_owned() })
-}
-
-/// Checks that tokens of an authorization server can be checked.
-fn check_jwt(settings: &GatewaySettings) -> Result<(), GatewayError> {
-    let problem = match (&settings.jwt_issuer, &settings.jwt_keys, settings.jwt_audience.is_empty()) {
-        (None, None, true) => return Ok(()),
-        (None, ..) => ("gateway.jwt-issuer", "tokens have an issuer: set it as they name it in `iss`"),
-        (Some(_), None, _) => ("gateway.jwt-keys", "set the URL or file of the issuer's keys, a JSON Web Key Set"),
-        (Some(_), Some(_), true) => ("gateway.jwt-audience", "set what tokens for this gateway name in `aud`"),
-        (Some(_), Some(_), false) if settings.listen.is_none() => {
-            ("gateway.jwt-issuer", "tokens need HTTP, and this gateway is served on stdio: set gateway.listen")
-        }
-        (Some(_), Some(_), false) => return Ok(()),
-    };
-    let (key, reason) = problem;
-    Err(GatewayError::Setting { key, reason: reason.to_owned() })
-}
-
-/// Checks that addresses of downloads lead somewhere, and that nobody else can read them on the way.
-fn check_downloads(settings: &GatewaySettings) -> Result<(), GatewayError> {
-    if !settings.file_transfer {
-        return Ok(());
-    }
-    let problem = match (settings.listen, &settings.public_url) {
-        (None, _) => Some((
-            "gateway.file-transfer",
-            "downloads need HTTP, and this gateway is served on stdio: set gateway.listen, or turn it off",
-        )),
-        (Some(address), None) if !address.ip().is_loopback() => Some((
-            "gateway.public-url",
-            "addresses of downloads need the URL of a proxy with TLS before gateway.listen: set it to https://…",
-        )),
-        _ if http::is_download(&settings.path) => Some(("gateway.path", "this is the path of downloads: use another")),
-        _ => None,
-    };
-    problem.map_or(Ok(()), |(key, reason)| Err(GatewayError::Setting { key, reason: reason.to_owned() }))
 }
 
 fn upstream(config: &Config, command: &[OsString]) -> Result<Upstream, GatewayError> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lro_host::policy::{Attempt, LoadOptions, Location, Registry, RegistrySettings, SlotSettings, TenantPolicy};
 
-use super::remote::Remote;
+use super::registries::PolicyRegistries;
 use super::{GatewayError, parts};
 use crate::settings::{Config, PolicyPlace};
 
@@ -25,7 +25,7 @@ pub(super) fn registry(config: &Config, helper: Option<&Path>) -> Result<Registr
         options,
         slot,
         kept: config.policy_keep.clone(),
-        fetch: Some(Remote::new(config).into_fetch()),
+        fetch: Some(PolicyRegistries::new(config).into_fetch()),
     };
     let registry = Registry::new(parts::sandbox(fuel)?, settings)?;
     let attempts = add_all(&registry, config)?;

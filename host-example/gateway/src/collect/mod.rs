@@ -98,7 +98,7 @@ pub struct Collector<'a, Ask> {
     pub settings: &'a CollectSettings,
     /// JSON Schema of the arguments of the tool.
     pub schema: Option<&'a str>,
-    /// Most milliseconds of all; `None` without a limit.
+    /// Longest time for all pages together; `None`: no limit.
     pub time_max: Option<Duration>,
     /// Most bytes of all items.
     pub bytes_max: u64,

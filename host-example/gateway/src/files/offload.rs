@@ -10,11 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Part, PartKind, Payload};
-use lro_host::store::{Offload, Store, Ulid};
+use lro_host::store::{Digest, Offload, Store, Ulid};
 use lro_system::files::private_directories;
 use lro_transport::{Spool, SpoolError};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::tool::FILES_TOOL;
@@ -75,7 +74,7 @@ impl Files {
         let policy = session.rules.filter.slot.current().map(|version| version.policy.digest().to_string());
         let documents = session.rules.config.gateway_tool(FILES_TOOL).documents;
         let state = format!("{:?}", (env!("CARGO_PKG_VERSION"), session.tenant(), place, policy, settings, documents));
-        Sha256::digest(state).iter().map(|byte| format!("{byte:02x}")).collect()
+        Digest::of(state.as_bytes()).to_string()
     }
 
     /// Reads a file, and whether it stayed the same meanwhile. Its bytes are memory, or a map of a copy that nothing can
@@ -146,16 +145,17 @@ fn settings(session: &Session) -> PolicySettings {
 }
 
 fn decide(session: &Session, given: &str, settings: PolicySettings, payload: &Arc<Payload>) -> Decision {
-    let own = session.rules.config.gateway_tool(FILES_TOOL);
+    let tool_settings = session.rules.config.gateway_tool(FILES_TOOL);
     let request = Request {
         session: session.owner.session.clone(),
         query: Some(json!({ "path": given }).to_string()),
         abilities: Abilities::EXTRACT_TOOL | Abilities::READ_TOOL,
         settings: Arc::new(settings),
-        time_to_live: own.time_to_live(),
+        time_to_live: tool_settings.time_to_live(),
         ..Request::new(session.tenant(), FILES_TOOL)
     };
-    let filter = Filter { failure: own.failure, ..session.rules.filter.clone() }.for_documents(own.documents);
+    let filter = Filter { failure: tool_settings.failure, ..session.rules.filter.clone() }
+        .for_documents(tool_settings.documents);
     filter.apply(&request, payload)
 }
 

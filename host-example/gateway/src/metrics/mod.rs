@@ -29,7 +29,7 @@ pub(crate) use self::methods::ERROR;
 use self::methods::Methods;
 pub use self::results::LABELS_MAX;
 use self::results::Results;
-pub(crate) use self::results::{Observation, label, tokens, verdict_name};
+pub(crate) use self::results::{Observation, label, tokens};
 pub use self::snapshot::{Sizes, Snapshot, Traffic, Verdicts};
 
 /// Length at which names of tools in labels and names of clients are truncated, in bytes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lro_host::filter::{Decision, FilterError, Outcome};
+use lro_host::filter::{Decision, FilterError, Outcome, verdict_name};
 use lro_host::mcp::{self, ToolResult};
 use lro_host::sandbox::{Cost, EPOCH_TICK, Verdict};
 use lro_host::settings::SizeUnit;
@@ -80,13 +80,6 @@ impl<'a> Observation<'a> {
     ) -> Self {
         let passed = result.pass();
         let bytes_in = passed.len() as u64;
-        let verdict = match &decision.outcome {
-            Outcome::Pass => "pass",
-            Outcome::Offload(_) => "offload",
-            Outcome::Truncate { .. } => "truncate",
-            Outcome::Reject(_) => "reject",
-            Outcome::Fail(_) => "fail",
-        };
         let tokens_in = match &decision.outcome {
             Outcome::Offload(offloaded) => offloaded.offloaded_tokens,
             _ => tokens_by_beginning(&passed),
@@ -95,7 +88,7 @@ impl<'a> Observation<'a> {
         Self {
             tool: &tool.name,
             tenant,
-            verdict,
+            verdict: decision.outcome.name(),
             audit: false,
             bytes_in,
             bytes_out: reply.len() as u64,
@@ -166,16 +159,6 @@ fn tokens_by_beginning(message: &[u8]) -> u64 {
             u64::try_from(all).unwrap_or(u64::MAX)
         }
         _ => tokens(message),
-    }
-}
-
-/// The name of a verdict.
-pub(crate) fn verdict_name(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pass => "pass",
-        Verdict::Offload(_) => "offload",
-        Verdict::Truncate(_) => "truncate",
-        Verdict::Reject(_) => "reject",
     }
 }
 

@@ -1,9 +1,10 @@
 //! Advice on how to ask a tool for less, in what the client gets in place of a result.
 
 use lro_host::filter::{Offloaded, Outcome};
-use lro_host::mcp::{self, Message, ResultSize, ToolPage, ToolResult, largest_field};
+use lro_host::mcp::{self, Message, ResultSize, ToolPage, largest_field};
 use lro_host::store::{FileKind, FileRecord, Offload, Section};
 
+use super::filtering::Answer;
 use super::pending::{Call, ToolCall};
 use crate::metrics::tokens;
 use crate::session::Session;
@@ -25,19 +26,12 @@ const SAMPLE_BYTES: usize = 256 << 10;
 
 impl Session {
     /// Adds advice to the outcome for a result that is cut or refused.
-    pub(super) fn advise(
-        &self,
-        outcome: &mut Outcome,
-        result: &ToolResult,
-        call: &Call,
-        tool: &ToolCall,
-        settings: &PolicySettings,
-    ) {
-        let is_cut = matches!(outcome, Outcome::Truncate { warning: None, .. }) && !result.is_error();
+    pub(super) fn advise(&self, outcome: &mut Outcome, answer: Answer<'_>, settings: &PolicySettings) {
+        let is_cut = matches!(outcome, Outcome::Truncate { warning: None, .. }) && !answer.result.is_error();
         if !is_cut && !matches!(outcome, Outcome::Reject(_)) {
             return;
         }
-        let Some(advice) = self.advice(tool, || self.size_of_result(result, call, settings)) else { return };
+        let Some(advice) = self.advice(answer.tool, || self.size_of_result(answer, settings)) else { return };
         match outcome {
             Outcome::Truncate { warning, .. } => *warning = Some(format!("{CUT} {advice}")),
             Outcome::Reject(text) => *text = format!("{text} {advice}"),
@@ -46,25 +40,19 @@ impl Session {
     }
 
     /// The descriptor with advice. The level `pointer` says only where the result is.
-    pub(super) fn advised(
-        &self,
-        offloaded: &Offloaded,
-        call: &Call,
-        tool: &ToolCall,
-        settings: &PolicySettings,
-    ) -> String {
+    pub(super) fn advised(&self, offloaded: &Offloaded, answer: Answer<'_>, settings: &PolicySettings) -> String {
         let descriptor = &offloaded.descriptor;
         let is_pointer = settings.level == DescriptorLevel::Pointer || descriptor.contains("\"advice\":");
         let size = || {
             let records = main_file(&offloaded.offload);
             ResultSize {
                 tokens: offloaded.offloaded_tokens,
-                fitting: self.fitting(call, settings),
+                fitting: self.fitting(answer.call, settings),
                 records: records.map(|file| file.records),
                 largest_field: records.and_then(|file| sampled(&offloaded.offload, file)),
             }
         };
-        let advice = if is_pointer { None } else { self.advice(tool, size) };
+        let advice = if is_pointer { None } else { self.advice(answer.tool, size) };
         match (advice, descriptor.strip_suffix('}')) {
             (Some(advice), Some(open)) if descriptor.len() > 2 => {
                 format!("{open},\"advice\":{}}}", serde_json::Value::from(advice))
@@ -81,7 +69,7 @@ impl Session {
 
     /// The size of a result that is not in files. What is in it is for the built-in policy alone to show: any other may have
     /// reasons to withhold it.
-    fn size_of_result(&self, result: &ToolResult, call: &Call, settings: &PolicySettings) -> ResultSize {
+    fn size_of_result(&self, Answer { result, call, .. }: Answer<'_>, settings: &PolicySettings) -> ResultSize {
         let bytes = result.pass();
         let is_default = self.rules.filter.slot.current().is_some_and(|serving| serving.policy.is_default());
         let page = (is_default && bytes.len() <= RESULT_BYTES_MAX)

@@ -5,11 +5,11 @@
 
 use bytes::Bytes;
 use lro_host::filter::{Offloaded, Outcome, Truncation};
-use lro_host::mcp::{self, EXTRACT_TOOL, INTERNAL_ERROR, Kind, Message, READ_TOOL, Replacement, ToolResult};
+use lro_host::mcp::{self, EXTRACT_TOOL, INTERNAL_ERROR, Kind, Message, READ_TOOL, Replacement};
 use serde_json::json;
 
-use crate::session::filtering::errors;
-use crate::session::{Call, RequestKind, Session, ToolCall};
+use crate::session::filtering::{Answer, errors};
+use crate::session::{Call, RequestKind, Session};
 use crate::settings::{ClientProfile, DecisionMode, Preset, SchemaStrategy, Sees, Size, SizeUnit, Tokenizer};
 
 /// Error for a message that cannot be shortened.
@@ -160,14 +160,8 @@ impl Session {
     }
 
     /// A reply that is too large, shorter; `None` if it cannot be.
-    pub(super) fn shorter(
-        &self,
-        result: &ToolResult,
-        reply: &Bytes,
-        call: &Call,
-        tool: &ToolCall,
-        outcome: &Outcome,
-    ) -> Option<Bytes> {
+    pub(super) fn shorter(&self, answer: Answer<'_>, reply: &Bytes, outcome: &Outcome) -> Option<Bytes> {
+        let Answer { result, call, tool } = answer;
         let fits = |reply: &Bytes| !self.is_too_large_for(reply, call);
         let reader = self.reader(call);
         match outcome {
@@ -190,7 +184,7 @@ impl Session {
                     let other = excess.limit.filter(|most| limit.unit != most.unit || limit.amount > most.amount);
                     limit = other.unwrap_or(Size { amount: excess.share_of(limit.amount), ..limit });
                     let truncation = Truncation { limit, suffix: truncation.suffix.clone() };
-                    reply = self.truncated(result, tool, &Outcome::Truncate { truncation, warning: warning.clone() });
+                    reply = self.truncated(answer, &Outcome::Truncate { truncation, warning: warning.clone() });
                 }
                 Some(reply).filter(fits)
             }

@@ -16,12 +16,13 @@ use super::intercept::Interception;
 use super::job::task::{self, TaskRequest};
 use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL};
-use super::own::OwnCall;
+use super::own::{OwnCall, OwnCallKind};
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, reuse};
 use crate::files::FILES_TOOL;
-use crate::tenants::memory::{ClientKey, TokenUsage};
-use crate::tenants::waiting::CALLS_MAX;
+use crate::settings::ClientProfile;
+use crate::tenants::caches::{ClientKey, TokenUsage};
+use crate::tenants::pending_limits::CALLS_MAX;
 use crate::trace;
 
 impl Session {
@@ -86,20 +87,23 @@ impl Session {
         let refers = refers && self.rules.enabled();
         let cached = if refers { None } else { reuse::cached(self, &call) };
         let message = if cached.is_none() { call.traced(&id, message) } else { message };
-        let own = match cached {
-            None => refers.then(|| OwnCall::arguments(self, &id, &call, &message)),
+        let held = match cached {
+            None => refers.then(|| {
+                let message = Message::read(message.bytes().clone());
+                OwnCall::new(self, &id, &call, OwnCallKind::Arguments(message))
+            }),
             Some(cached) => Some(OwnCall::reused(self, &id, &call, cached, &message)),
         };
-        if own.is_none()
+        if held.is_none()
             && let Some(collecting) = self.collecting(&id, &call, &message)
         {
             return OwnCall::collect(self, &id, collecting).into();
         }
-        if own.is_none() {
+        if held.is_none() {
             call.forward(message.bytes(), self.rules.config.gateway.job_call_bytes.get());
         }
         self.remember(id, call);
-        own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
+        held.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
     }
 
     /// Takes from a handshake what it says of the client.
@@ -141,8 +145,32 @@ impl Session {
             None => Arc::clone(&self.state().client),
         };
         let downloads = self.rules.transfers_files() && self.downloads_files(params);
+        let kind = self.kind_of(message, params, &client, downloads, asked, changed);
+        let progress = meta.and_then(|meta| meta.progress_id());
+        let knows_tasks = match &kind {
+            _ if revision.is_some() => task::is_accepted(message),
+            RequestKind::Handshake => task::is_declared(message),
+            _ => self.state().knows_tasks,
+        };
+        let span = match &kind {
+            RequestKind::Tool(tool) => self.span_of_call(message, &tool.name, revision),
+            _ => Span::none(),
+        };
+        Call { modern: revision.is_some(), knows_tasks, downloads, progress, span, ..Call::new(kind, client, usage) }
+    }
+
+    /// What a request asks for, with the question about its result, and what was changed of its arguments.
+    fn kind_of(
+        &self,
+        message: &Message,
+        params: &Params<'_>,
+        client: &ClientProfile,
+        downloads: bool,
+        asked: Option<Asked>,
+        changed: Option<Arc<str>>,
+    ) -> RequestKind {
         let first_page = params.cursor.is_none();
-        let kind = match message.method().as_deref() {
+        match message.method().as_deref() {
             Some(method::INITIALIZE) => RequestKind::Handshake,
             Some(method::DISCOVER) => RequestKind::Discovery,
             Some(method::TOOLS_LIST) => RequestKind::Tools { first_page },
@@ -155,10 +183,10 @@ impl Session {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
                 let name = params.name.as_deref().unwrap_or_default().to_owned();
                 // A reply that is kept answers no other question.
-                let reuse = || reuse::wanted(self, message, &name, &client, revision.is_some(), downloads);
+                let reuse = || reuse::wanted(self, message, &name, client, params.is_modern(), downloads);
                 RequestKind::Tool(ToolCall {
                     query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
-                    inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
+                    inline: params.meta.as_ref().and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
                     task: None,
                     reuse: if asked.is_none() { reuse() } else { None },
                     asked,
@@ -168,23 +196,12 @@ impl Session {
             }
             Some(task @ (method::TASKS_GET | method::TASKS_RESULT)) => RequestKind::Task {
                 id: params.task_id.as_deref().unwrap_or_default().to_owned(),
-                is_known: task == method::TASKS_GET || revision.is_none(),
+                is_known: task == method::TASKS_GET || !params.is_modern(),
             },
-            Some(method::TASKS_LIST) if revision.is_none() => RequestKind::TaskList { first_page },
+            Some(method::TASKS_LIST) if !params.is_modern() => RequestKind::TaskList { first_page },
             Some(method::LISTEN) => RequestKind::Subscription,
             _ => RequestKind::Other,
-        };
-        let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
-        let knows_tasks = match &kind {
-            _ if revision.is_some() => task::is_accepted(message),
-            RequestKind::Handshake => task::is_declared(message),
-            _ => self.state().knows_tasks,
-        };
-        let span = match &kind {
-            RequestKind::Tool(tool) => self.span_of_call(message, &tool.name, revision),
-            _ => Span::none(),
-        };
-        Call { modern: revision.is_some(), knows_tasks, downloads, progress, span, ..Call::new(kind, client, usage) }
+        }
     }
 
     fn span_of_call(&self, message: &Message, tool: &str, revision: Option<&str>) -> Span {
@@ -227,10 +244,11 @@ impl Session {
         if !self.rules.announces() {
             return None;
         }
+        let own = |kind| Some(OwnCall::new(self, id, call, kind));
         if self.has_tasks(call)
             && let Some(watch) = WatchCall::of(self, call, message, params)
         {
-            return Some(OwnCall::watch(self, id, call, watch));
+            return own(OwnCallKind::Watch(watch));
         }
         match &call.kind {
             RequestKind::Tool(tool) if tool.name == JOB_TOOL => {
@@ -253,19 +271,17 @@ impl Session {
                 }
                 Some(OwnCall::tool(self, id, call, &tool.name, arguments))
             }
-            RequestKind::Resource(uri) if uri.starts_with(handles::SCHEME) => {
-                Some(OwnCall::resource(self, id, call, uri))
-            }
+            RequestKind::Resource(uri) if uri.starts_with(handles::SCHEME) => own(OwnCallKind::Resource(uri.clone())),
             RequestKind::Other
                 if self.rules.transfers_files()
                     && message.method().as_deref() == Some(method::AUTHORIZE_DOWNLOAD)
                     && let Some(uri) = params.uri.as_deref().filter(|uri| uri.starts_with(FILE_URI)) =>
             {
-                Some(OwnCall::download(self, id, call, uri))
+                own(OwnCallKind::Download(uri.to_owned()))
             }
             RequestKind::Task { .. } | RequestKind::Other => {
                 let asked = TaskRequest::read(self, message, params.task_id.as_deref())?;
-                Some(OwnCall::task(self, id, call, asked))
+                own(OwnCallKind::Task { asked, _permits: call.permits.clone() })
             }
             _ => None,
         }
@@ -306,7 +322,7 @@ impl Session {
         match message.method().as_deref() {
             Some(method::INITIALIZED) => self.state().initialized = Some(message.bytes().clone()),
             Some(method::CANCELLED) => {
-                let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                let id = message.params().cancelled_id();
                 id.iter().for_each(|id| self.give_up(id));
                 match id.as_ref().map(|id| (id, self.job_of(id))) {
                     Some((_, Some(job))) => job.cancel(true),
@@ -325,6 +341,9 @@ impl Session {
 }
 
 fn too_many(id: &Id) -> Bytes {
-    let text = format!("{CALLS_MAX} requests of this tenant are pending, or long questions: wait for their responses");
+    let text = format!(
+        "too many requests of this tenant are pending (at most {CALLS_MAX}), or their questions are too long together: \
+         wait for responses"
+    );
     mcp::error_response(Some(id), INTERNAL_ERROR, &text)
 }

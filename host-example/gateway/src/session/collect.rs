@@ -4,7 +4,6 @@
 //! of the list, such as a total, stays true, and with a member `collected`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,28 +11,23 @@ use lro_host::mcp::{self, Id, Message};
 use lro_json::write::thousands;
 use lro_transport::SpoolError;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
 use super::Session;
 use super::collected::CollectedResult;
 use super::decision::{FromClient, FromServer, ServerDecision};
-use super::pending::{Call, Detachment, RequestKind, cancellation};
+use super::own_request::{SendOwn, own_id};
+use super::pending::{Call, Detachment, RequestKind};
 use crate::clock::Clock;
 use crate::collect::{CollectError, Collected, Collector, Count, Ended, Kept, summary};
 use crate::settings::CollectSettings;
 use crate::tenants::jobs::{Outcome, Progress};
-
-/// Sends a message of the gateway itself to the server, without blocking; the response to a request arrives like any other.
-pub(crate) type Send = Arc<dyn Fn(Bytes) + std::marker::Send + Sync>;
 
 /// How often a collection that is a job is checked for its cancellation.
 const JOB_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Room in bytes for what stands around the items in a message: the members of the last page.
 const AROUND_BYTES: u64 = 1 << 20;
-
-/// Makes the ids of requests unique in this process.
-static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// A call whose pages are collected.
 #[derive(Debug)]
@@ -62,31 +56,6 @@ impl CollectState {
     }
 }
 
-/// Whether the id is that of a request of the gateway for a page.
-pub(crate) fn is_own(id: &Id) -> bool {
-    id.json().starts_with("\"lro-page-")
-}
-
-/// An id for a request of the gateway itself.
-pub(super) fn own_id() -> Id {
-    Id::own(&format!("lro-page-{:x}-{}", std::process::id(), REQUESTS.fetch_add(1, Ordering::Relaxed)))
-}
-
-/// A request for a page. Dropping it cancels it, unless it is answered.
-struct Asked {
-    session: Arc<Session>,
-    send: Send,
-    id: Id,
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if self.session.take(&self.id).is_some() {
-            (self.send)(cancellation(&self.id, "the answer is not needed any more"));
-        }
-    }
-}
-
 impl Session {
     /// The call of a tool whose pages are to be collected, which is pending from now on; `None` for any other.
     pub(super) fn collecting(&self, id: &Id, call: &Call, message: &Message) -> Option<Collecting> {
@@ -105,7 +74,7 @@ impl Session {
     }
 
     /// Collects the pages, and decides what becomes of the call. To be polled on threads that may block.
-    pub(super) async fn collect(self: &Arc<Self>, id: &Id, collecting: &Collecting, send: &Send) -> FromClient {
+    pub(super) async fn collect(self: &Arc<Self>, id: &Id, collecting: &Collecting, send: &SendOwn) -> FromClient {
         let whole = tokio::select! {
             biased;
             () = self.stopped(id, collecting) => Err(Ended::Cancelled.to_string()),
@@ -156,7 +125,7 @@ impl Session {
         self: &Arc<Self>,
         id: &Id,
         collecting: &Collecting,
-        send: &Send,
+        send: &SendOwn,
     ) -> Result<Bytes, CollectError<SpoolError>> {
         let Collecting { call, message, settings, shared } = collecting;
         let schema = match &call.kind {
@@ -222,28 +191,10 @@ impl Session {
         self: &Arc<Self>,
         call: &Message,
         arguments: &str,
-        send: &Send,
-    ) -> impl Future<Output = Result<Message, String>> + std::marker::Send + use<> {
+        send: &SendOwn,
+    ) -> impl Future<Output = Result<Message, String>> + Send + use<> {
         let id = own_id();
         let request = mcp::page_request(call, &id, arguments);
         self.ask_own(send, id, request)
-    }
-
-    /// Sends a request of the gateway itself with this id. Gives the answer of the server, or why there is none. Dropping
-    /// the future cancels the request.
-    pub(super) fn ask_own(
-        self: &Arc<Self>,
-        send: &Send,
-        id: Id,
-        request: Bytes,
-    ) -> impl Future<Output = Result<Message, String>> + std::marker::Send + use<> {
-        let (answer, mut answered) = mpsc::channel(1);
-        self.expect_page(id.clone(), answer);
-        let asked = Asked { session: Arc::clone(self), send: Arc::clone(send), id };
-        send(request);
-        async move {
-            let _asked = asked;
-            answered.recv().await.ok_or_else(|| "the call has ended".to_owned())
-        }
     }
 }

@@ -9,7 +9,7 @@ use super::Session;
 use super::ceiling::SHORTER_MAX;
 use super::resource::text_resource;
 use crate::settings::{Size, Tokenizer};
-use crate::tenants::memory::SchemaKind;
+use crate::tenants::caches::ToolFact;
 
 /// Beginning of the URIs of whole descriptions. The percent-encoded name of the tool follows. They are handles of
 /// [`READ_TOOL`], too.
@@ -78,7 +78,7 @@ impl Session {
         let tokenizer = self.client().tokenizer;
         let long = listed.iter().filter(|tool| self.allows(&tool.name)).filter_map(|tool| {
             let text = tool.description.as_ref().filter(|text| tokenizer.exceeds(text.as_bytes(), limit))?;
-            Some(((SchemaKind::Description, tool.name.as_ref().to_owned()), text.as_bytes()))
+            Some(((ToolFact::Description, tool.name.as_ref().to_owned()), text.as_bytes()))
         });
         self.rules.caches.learn(self.tenant(), long);
     }

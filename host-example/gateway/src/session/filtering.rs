@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
+use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request, verdict_name};
 use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 use tracing::Instrument as _;
 
-use crate::metrics::{Observation, tokens, verdict_name};
+use crate::metrics::{Observation, tokens};
 use crate::operations::trail;
 use crate::session::{
     Call, QUERY_BYTES_MAX, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse,
@@ -21,6 +21,14 @@ use crate::session::{
 use crate::settings::{DecisionMode, DescriptorLevel, ImageMode, PolicySettings, SchemaStrategy, Sees};
 use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
 use crate::trace;
+
+/// The result of a call that a policy decides about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) result: &'a ToolResult,
+    pub(super) call: &'a Call,
+    pub(super) tool: &'a ToolCall,
+}
 
 impl Session {
     /// Filters a response with a tool result, and returns its replacement.
@@ -31,8 +39,7 @@ impl Session {
                 let (reply, outcome) = self.filtered_reply(&result, call).await;
                 let offload = outcome.as_ref().and_then(offload_of);
                 // The rest of the message counts too.
-                let is_filtered = !result.not_for_policy() && !self.rules.audits();
-                if is_filtered && self.is_too_large(&reply, &self.reader(call)) {
+                if self.exceeds(&result, &reply, call) {
                     return mcp::error_response(id.as_ref(), INTERNAL_ERROR, ceiling::TOO_LARGE);
                 }
                 self.keep_for_reuse(&result, call, offload, &reply);
@@ -44,6 +51,12 @@ impl Session {
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, &text)
             }),
         }
+    }
+
+    /// Whether a reply is larger than its client accepts. What no policy sees, and all in an audit, is as the server sent it.
+    fn exceeds(&self, result: &ToolResult, reply: &Bytes, call: &Call) -> bool {
+        let is_filtered = !result.not_for_policy() && !self.rules.audits();
+        is_filtered && self.is_too_large(reply, &self.reader(call))
     }
 
     /// Replaces a message whose result cannot be shown to a policy by an error. An audit changes nothing.
@@ -67,8 +80,7 @@ impl Session {
         let tool = ToolCall { name: tool, query, ..ToolCall::default() };
         let call = Call::new(RequestKind::Tool(tool), self.client(), Arc::clone(&self.usage));
         let (reply, outcome) = self.filtered_reply(result, &call).await;
-        let is_filtered = !result.not_for_policy() && !self.rules.audits();
-        if is_filtered && self.is_too_large(&reply, &self.reader(&call)) {
+        if self.exceeds(result, &reply, &call) {
             return Err(ceiling::TOO_LARGE);
         }
         Ok((reply, outcome))
@@ -126,7 +138,7 @@ impl Session {
     pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Outcome>) {
         let (reply, decision) = self.decided_reply(result, call).await;
         if let (Some(decision), RequestKind::Tool(tool)) = (&decision, &call.kind) {
-            self.observe(call, tool, result, &reply, decision);
+            self.observe(Answer { result, call, tool }, &reply, decision);
         }
         (reply, decision.map(|decision| decision.outcome))
     }
@@ -134,6 +146,7 @@ impl Session {
     /// As [`Self::filtered_reply`], with the whole decision and without counting it.
     async fn decided_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Decision>) {
         let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
+        let answer = Answer { result, call, tool };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
                 let ToolCall { name, query, asked, .. } = tool.clone();
@@ -141,6 +154,41 @@ impl Session {
             }
             return (result.pass(), None);
         }
+        let mut settings = self.settings_for(answer);
+        if self.rules.audits() {
+            return (self.audit(answer, settings).await, None);
+        }
+        let (mut reply, mut decision) = self.decide(answer, settings.clone()).await;
+        // A reply that passed but is too large is offloaded after all, unless its tool is exempt.
+        let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
+        let is_offload = matches!(decision.outcome, Outcome::Offload(_));
+        if self.is_too_large_for(&reply, call) && !is_offload && !is_exempt() {
+            settings.mode = DecisionMode::Always;
+            (reply, decision) = self.decide_again(answer, settings.clone(), &decision).await;
+        }
+        // So is one whose descriptor, or what stays beside it, is too large: now nothing stays.
+        if self.is_too_large_for(&reply, call) && matches!(decision.outcome, Outcome::Offload(_)) {
+            settings.mode = DecisionMode::Always;
+            settings.level = DescriptorLevel::Pointer;
+            settings.images = ImageMode::Offload;
+            settings.inline_limit = 0;
+            settings.inline_keys.clear();
+            (reply, decision) = self.decide_again(answer, settings.clone(), &decision).await;
+        }
+        if self.is_too_large_for(&reply, call) {
+            reply = match self.shorter(answer, &reply, &decision.outcome) {
+                Some(shorter) => shorter,
+                None => self.refused_result(answer, &settings, &mut decision),
+            };
+        }
+        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.has_budgets() {
+            call.usage.add(shown_tokens(result, call.client.sees));
+        }
+        (reply, Some(decision))
+    }
+
+    /// The settings of a tool for the result of this call.
+    fn settings_for(&self, Answer { result, call, tool }: Answer<'_>) -> PolicySettings {
         let mut settings = self.rules.config.for_tool_and_client(&tool.name, &call.client);
         if self.is_over_budget(result, call) && settings.mode == DecisionMode::BySize {
             settings.mode = DecisionMode::Always;
@@ -162,84 +210,50 @@ impl Session {
             false => tokenizer.for_policy(settings.truncate_limit, result.payload()),
         };
         settings.threshold = threshold;
-        if self.rules.audits() {
-            return (self.audit(result, call, tool, settings).await, None);
-        }
-        let (mut reply, mut decision) = self.decide(result, call, tool, settings.clone()).await;
-        // A reply that passed but is too large is offloaded after all, unless its tool is exempt.
-        let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
-        let is_offload = matches!(decision.outcome, Outcome::Offload(_));
-        if self.is_too_large_for(&reply, call) && !is_offload && !is_exempt() {
-            settings.mode = DecisionMode::Always;
-            let first = decision;
-            (reply, decision) = self.decide(result, call, tool, settings.clone()).await;
-            decision.add_costs_of(&first);
-        }
-        // So is one whose descriptor, or what stays beside it, is too large: now nothing stays.
-        if self.is_too_large_for(&reply, call) && matches!(decision.outcome, Outcome::Offload(_)) {
-            settings.mode = DecisionMode::Always;
-            settings.level = DescriptorLevel::Pointer;
-            settings.images = ImageMode::Offload;
-            settings.inline_limit = 0;
-            settings.inline_keys.clear();
-            let first = decision;
-            (reply, decision) = self.decide(result, call, tool, settings.clone()).await;
-            decision.add_costs_of(&first);
-        }
-        if self.is_too_large_for(&reply, call) {
-            reply = match self.shorter(result, &reply, call, tool, &decision.outcome) {
-                Some(shorter) => shorter,
-                None => self.refused_result(result, call, tool, &settings, &mut decision),
-            };
-        }
-        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.has_budgets() {
-            call.usage.add(shown_tokens(result, call.client.sees));
-        }
-        (reply, Some(decision))
+        settings
     }
 
     /// Refuses a result that is too large in every form.
-    fn refused_result(
-        &self,
-        result: &ToolResult,
-        call: &Call,
-        tool: &ToolCall,
-        settings: &PolicySettings,
-        decision: &mut Decision,
-    ) -> Bytes {
-        let bytes = result.pass().len();
-        let text =
-            format!("the result of `{}` has {bytes} bytes, more than this client accepts: ask for less", tool.name);
+    fn refused_result(&self, answer: Answer<'_>, settings: &PolicySettings, decision: &mut Decision) -> Bytes {
+        let (bytes, tool) = (answer.result.pass().len(), &answer.tool.name);
+        let text = format!("the result of `{tool}` has {bytes} bytes, more than this client accepts: ask for less");
         decision.outcome = Outcome::Reject(text);
-        self.advise(&mut decision.outcome, result, call, tool, settings);
-        let reply = mcp::answer(result, &decision.outcome);
-        match self.is_too_large_for(&reply, call) {
-            true => self.shorter(result, &reply, call, tool, &decision.outcome).unwrap_or(reply),
+        self.advise(&mut decision.outcome, answer, settings);
+        let reply = mcp::answer(answer.result, &decision.outcome);
+        match self.is_too_large_for(&reply, answer.call) {
+            true => self.shorter(answer, &reply, &decision.outcome).unwrap_or(reply),
             false => reply,
         }
     }
 
-    async fn decide(
+    /// Decides once more, by other settings. What the earlier decision cost counts, too.
+    async fn decide_again(
         &self,
-        result: &ToolResult,
-        call: &Call,
-        tool: &ToolCall,
+        answer: Answer<'_>,
         settings: PolicySettings,
+        earlier: &Decision,
     ) -> (Bytes, Decision) {
-        let own = self.rules.config.gateway_tool(&tool.name);
-        let request = self.policy_request(result, call, tool, settings);
+        let (reply, mut decision) = self.decide(answer, settings).await;
+        decision.add_costs_of(earlier);
+        (reply, decision)
+    }
+
+    async fn decide(&self, answer: Answer<'_>, settings: PolicySettings) -> (Bytes, Decision) {
+        let tool_settings = self.rules.config.gateway_tool(&answer.tool.name);
+        let request = self.policy_request(answer, settings);
         let settings = Arc::clone(&request.settings);
-        let request = Request { time_to_live: own.time_to_live(), ..request };
-        let filter = Filter { failure: own.failure, ..self.rules.filter.clone() }.for_documents(own.documents);
-        let mut decision = filter.apply_in_job(&request, result.payload()).await;
-        self.advise(&mut decision.outcome, result, call, tool, &settings);
+        let request = Request { time_to_live: tool_settings.time_to_live(), ..request };
+        let filter = Filter { failure: tool_settings.failure, ..self.rules.filter.clone() }
+            .for_documents(tool_settings.documents);
+        let mut decision = filter.apply_in_job(&request, answer.result.payload()).await;
+        self.advise(&mut decision.outcome, answer, &settings);
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => {
-                let shown = self.advised(offloaded, call, tool, &settings);
-                self.answered(result, call, tool, offloaded, &shown).await
+                let shown = self.advised(offloaded, answer, &settings);
+                self.answered(answer, offloaded, &shown).await
             }
-            outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
-            outcome => mcp::answer(result, outcome),
+            outcome @ Outcome::Truncate { .. } => self.truncated(answer, outcome),
+            outcome => mcp::answer(answer.result, outcome),
         };
         (reply, decision)
     }
@@ -255,9 +269,10 @@ impl Session {
     }
 
     /// The reply to a truncated result, in the form that the tool's output schema requires.
-    pub(super) fn truncated(&self, result: &ToolResult, tool: &ToolCall, outcome: &Outcome) -> Bytes {
-        match self.rules.config.gateway_tool(&tool.name).schema {
-            SchemaStrategy::Shape => mcp::answer_within_schema(result, outcome, self.short(result, tool).as_deref()),
+    pub(super) fn truncated(&self, answer: Answer<'_>, outcome: &Outcome) -> Bytes {
+        let result = answer.result;
+        match self.rules.config.gateway_tool(&answer.tool.name).schema {
+            SchemaStrategy::Shape => mcp::answer_within_schema(result, outcome, self.short(answer).as_deref()),
             SchemaStrategy::Block => mcp::answer_within_schema(result, outcome, None),
             _ => mcp::answer(result, outcome),
         }
@@ -265,7 +280,7 @@ impl Session {
 
     /// The structured content shortened within the tool's output schema. Only for the built-in policy: any other may
     /// have reasons to withhold parts of it.
-    fn short(&self, result: &ToolResult, tool: &ToolCall) -> Option<Vec<u8>> {
+    fn short(&self, Answer { result, tool, .. }: Answer<'_>) -> Option<Vec<u8>> {
         if !self.rules.filter.slot.current()?.policy.is_default() {
             return None;
         }
@@ -278,33 +293,24 @@ impl Session {
     }
 
     /// The reply to an offloaded result, with the answer to the question of the call.
-    async fn answered(
-        &self,
-        result: &ToolResult,
-        call: &Call,
-        tool: &ToolCall,
-        offloaded: &Offloaded,
-        descriptor: &str,
-    ) -> Bytes {
+    async fn answered(&self, answer: Answer<'_>, offloaded: &Offloaded, descriptor: &str) -> Bytes {
         let offload = &offloaded.offload;
-        let (Some(asked), Some(tools)) = (&tool.asked, &self.rules.tools) else {
-            return self.offloaded(result, call, tool, offloaded, descriptor);
+        let (Some(asked), Some(tools)) = (&answer.tool.asked, &self.rules.tools) else {
+            return self.offloaded(answer, offloaded, descriptor);
         };
         let start = Instant::now();
-        let reply = |answer: Result<&str, &str>| {
-            self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer))
-        };
+        let reply = |found: Result<&str, &str>| self.offloaded(answer, offloaded, &ask::with_answer(descriptor, found));
         let (mut tools, mut bytes, mut answered) = (tools.clone(), u64::MAX, None);
         for _ in 0..=ceiling::SHORTER_MAX {
             let answering = tools.answer(&self.owner.tenant, offload, &asked.question);
-            let answer = answering.instrument(trace::of_query(ask::ARGUMENT)).await;
-            let message = reply(answer.as_deref().map_err(String::as_str));
-            let excess = self.excess(&message, &self.reader(call));
-            let (Some(excess), Ok(answer)) = (excess, answer) else {
+            let found = answering.instrument(trace::of_query(ask::ARGUMENT)).await;
+            let message = reply(found.as_deref().map_err(String::as_str));
+            let excess = self.excess(&message, &self.reader(answer.call));
+            let (Some(excess), Ok(found)) = (excess, found) else {
                 answered = Some(message);
                 break;
             };
-            bytes = excess.share_of(bytes.min(answer.len() as u64));
+            bytes = excess.share_of(bytes.min(found.len() as u64));
             tools = tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
         self.rules.metrics.own_call(ask::ARGUMENT, start.elapsed());
@@ -313,14 +319,8 @@ impl Session {
 
     /// The reply to an offloaded result, in the form that the tool's output schema requires. `shown` is the JSON object in
     /// the place of what was written to files.
-    fn offloaded(
-        &self,
-        result: &ToolResult,
-        call: &Call,
-        tool: &ToolCall,
-        offloaded: &Offloaded,
-        shown: &str,
-    ) -> Bytes {
+    fn offloaded(&self, answer: Answer<'_>, offloaded: &Offloaded, shown: &str) -> Bytes {
+        let Answer { result, call, tool } = answer;
         let mut more = if call.client.resource_links {
             mcp::resource_links(offloaded.offload.id(), offloaded.offload.record())
         } else {
@@ -333,7 +333,7 @@ impl Session {
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
             // A model that sees only the structured content would miss the descriptor.
-            SchemaStrategy::Shape if call.client.sees != Sees::Structured => self.short(result, tool),
+            SchemaStrategy::Shape if call.client.sees != Sees::Structured => self.short(answer),
             _ => None,
         };
         let blocks = strategy == SchemaStrategy::Block
@@ -357,7 +357,7 @@ impl Session {
         if is_too_large { reply(more.get(..links).unwrap_or_default()) } else { whole }
     }
 
-    fn policy_request(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Request {
+    fn policy_request(&self, Answer { result, call, tool }: Answer<'_>, settings: PolicySettings) -> Request {
         let tools = if self.rules.tools.is_some() && !self.rules.has_name_conflict() {
             Abilities::EXTRACT_TOOL | Abilities::READ_TOOL
         } else {
@@ -389,8 +389,9 @@ impl Session {
     }
 
     /// Asks the policy for its verdict, records it, and returns the result unchanged.
-    async fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
-        let request = self.policy_request(result, call, tool, settings);
+    async fn audit(&self, answer: Answer<'_>, settings: PolicySettings) -> Bytes {
+        let request = self.policy_request(answer, settings);
+        let Answer { result, tool, .. } = answer;
         match self.rules.filter.inspect_in_job(&request, result.payload()).await {
             Ok((verdict, cost)) => {
                 let (tenant, passed) = (&self.owner.tenant, result.pass());
@@ -406,7 +407,7 @@ impl Session {
         result.pass()
     }
 
-    fn observe(&self, call: &Call, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
+    fn observe(&self, Answer { result, call, tool }: Answer<'_>, reply: &Bytes, decision: &Decision) {
         let observation = Observation::of(tool, &self.owner.tenant, result, reply, decision);
         let offload = offload_of(&decision.outcome);
         trace::decided(&call.span, observation.verdict, offload);

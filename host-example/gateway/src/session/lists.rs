@@ -11,7 +11,7 @@ use super::own::guidance;
 use super::pending::{Call, RequestKind};
 use super::{Session, arguments, ask, description, intercept};
 use crate::settings::{DecisionMode, JobMode, SchemaStrategy};
-use crate::tenants::memory::{SchemaKind, TASKS_REQUIRED};
+use crate::tenants::caches::{TASKS_REQUIRED, ToolFact};
 
 impl Session {
     /// Adds the gateway's tools and resources to a server's lists and capabilities.
@@ -19,7 +19,7 @@ impl Session {
         let Call { kind, modern, .. } = call;
         let modern = *modern;
         if matches!(kind, RequestKind::Tools { .. }) {
-            self.learn_schemas(message);
+            self.learn_tools(message);
             message.result().iter().for_each(|result| self.rules.metrics.listed(result));
         }
         if !self.rules.enabled() || self.rules.audits() {
@@ -43,7 +43,8 @@ impl Session {
             } else {
                 format!("{{{members}}}")
             };
-            message.id().map(|id| mcp::response(&id, &mcp::with_result_type(result, modern)))
+            let response = |id| mcp::response(&id, &mcp::with_result_type(result, modern));
+            message.id().map_or_else(|| message.bytes().clone(), response)
         };
         match kind {
             RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
@@ -65,20 +66,17 @@ impl Session {
             RequestKind::Tools { first_page } => {
                 if missing {
                     let tools = self.definitions(call).join(",");
-                    return response(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
+                    return response(format!(r#""tools":[{tools}]"#));
                 }
                 self.tools(message, call, *first_page)
             }
             RequestKind::Templates { first_page: true } => {
                 if missing {
-                    return response(format!(r#""resourceTemplates":[{templates}]"#))
-                        .unwrap_or_else(|| message.bytes().clone());
+                    return response(format!(r#""resourceTemplates":[{templates}]"#));
                 }
                 mcp::with_items(message, "resourceTemplates", &[templates])
             }
-            RequestKind::Resources if missing => {
-                response(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
-            }
+            RequestKind::Resources if missing => response(r#""resources":[]"#.to_owned()),
             _ => message.bytes().clone(),
         }
     }
@@ -116,19 +114,10 @@ impl Session {
             let tasks = has_tasks && tool.job.map_or(call.knows_tasks, |job| job != JobMode::Never);
             let rules = arguments::rules(self, name);
             let outputs = call.outputs.is_some();
-            if is_exempt {
-                return ToolChange {
-                    schema,
-                    result_characters: None,
-                    argument: None,
-                    rules,
-                    tasks,
-                    description,
-                    outputs,
-                };
-            }
-            let argument = question.filter(|_| tool.ask);
-            let result_characters = config.declared_size(name, client);
+            let (argument, result_characters) = match is_exempt {
+                true => (None, None),
+                false => (question.filter(|_| tool.ask), config.declared_size(name, client)),
+            };
             ToolChange { schema, result_characters, argument, rules, tasks, description, outputs }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
@@ -137,29 +126,29 @@ impl Session {
     }
 
     /// Keeps the schemas of the listed tools: of arguments for the policy, of output for tools that keep its shape.
-    fn learn_schemas(&self, message: &Message) {
+    fn learn_tools(&self, message: &Message) {
         let config = &self.rules.config;
         let listed = mcp::listed_tools(message);
         listed.iter().for_each(|tool| {
             tool.input_schema.iter().for_each(|schema| arguments::check(self, &tool.name, schema));
         });
-        let schemas = listed.iter().flat_map(|tool| {
-            let own = config.gateway_tool(&tool.name);
-            let keeps_shape = own.schema == SchemaStrategy::Shape;
-            let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
-            let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
+        let facts = listed.iter().flat_map(|tool| {
+            let tool_settings = config.gateway_tool(&tool.name);
+            let keeps_shape = tool_settings.schema == SchemaStrategy::Shape;
+            let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (ToolFact::OutputSchema, schema));
+            let input = tool.input_schema.map(|schema| (ToolFact::InputSchema, schema));
             let runs_tasks: &[u8] = match (tool.requires_tasks, tool.runs_tasks) {
                 (true, _) => TASKS_REQUIRED,
                 (false, true) => b"true",
                 (false, false) => b"false",
             };
-            let tasks = (own.job != Some(JobMode::Never)).then_some((SchemaKind::Tasks, runs_tasks));
+            let tasks = (tool_settings.job != Some(JobMode::Never)).then_some((ToolFact::RunsTasks, runs_tasks));
             let is_structured: &[u8] = if tool.output_schema.is_some() { b"true" } else { b"false" };
-            let structured = self.rules.gives_outputs().then_some((SchemaKind::Structured, is_structured));
+            let structured = self.rules.gives_outputs().then_some((ToolFact::HasOutput, is_structured));
             let of_tool = input.into_iter().chain(output).chain(tasks).chain(structured);
-            of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))
+            of_tool.map(|(kind, fact)| ((kind, tool.name.as_ref().to_owned()), fact))
         });
-        self.rules.caches.learn(&self.owner.tenant, schemas);
+        self.rules.caches.learn(&self.owner.tenant, facts);
     }
 
     /// The definitions of the gateway's tools for the client of a call. The model chooses the length of their results.

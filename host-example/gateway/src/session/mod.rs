@@ -21,6 +21,7 @@ mod lists;
 mod measure;
 mod outputs;
 mod own;
+mod own_request;
 mod pending;
 mod resource;
 mod reuse;
@@ -40,7 +41,6 @@ use lro_host::mcp::Id;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use self::ask::Asked;
-pub(crate) use self::collect::{Send as SendOwn, is_own as is_page_request};
 pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
 pub use self::decision::{Failure, FromClient, FromServer, Refused};
 pub(crate) use self::job::beat::Heartbeat;
@@ -50,9 +50,10 @@ use self::job::watch::Watched;
 pub(crate) use self::job::{Late, LateAnswer};
 pub(crate) use self::list_pages::KnownLists;
 pub(crate) use self::outputs::is_of_outputs_revision;
+pub(crate) use self::own_request::{SendOwn, is_own_request};
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
 use crate::settings::{ClientProfile, Size};
-use crate::tenants::memory::TokenUsage;
+use crate::tenants::caches::TokenUsage;
 use crate::tenants::rules::Rules;
 
 /// Maximum size in bytes of the arguments of a call that the header line of its files shows.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lro_host::filter::Outcome;
 use lro_host::mcp::{
     self, EXTRACT_TOOL, INVALID_PARAMS, Message, OUTPUTS_REVISION, READ_TOOL, REVISION_BEFORE_OUTPUTS,
-    RequestedOutputs, ToolResult, method,
+    RequestedOutputs, ToolResult, meta, method,
 };
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use super::pending::{Call, RequestKind};
 use crate::session::Session;
 
 /// Path of the revision of a request.
-const REVISION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/protocolVersion"];
+const REVISION: [&str; 3] = ["params", "_meta", meta::PROTOCOL_VERSION];
 
 /// Path of the outputs that a call names.
 const REQUESTED: [&str; 2] = ["params", "requestedOutputs"];

@@ -1,5 +1,6 @@
 //! Calls that the gateway answers itself, of its own tools and resources, and calls whose arguments it fills in.
 
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use crate::files::{self, FILES_TOOL};
 use crate::session::collect::Collecting;
 use crate::session::{Call, FromClient, SendOwn, Session, arguments, description, handles, outputs, reuse};
 use crate::settings::ClientProfile;
-use crate::tenants::memory::CachedReply;
+use crate::tenants::caches::CachedReply;
 use crate::tenants::workers::Workers;
 use crate::trace;
 
@@ -48,8 +49,9 @@ pub(crate) struct OwnCall {
     kind: OwnCallKind,
 }
 
+/// What a client's message requires.
 #[derive(Debug)]
-enum OwnCallKind {
+pub(super) enum OwnCallKind {
     /// A call of one of the gateway's tools, with its arguments as JSON.
     Tool(&'static str, String),
     /// A read of one of the gateway's resources.
@@ -88,35 +90,10 @@ impl OwnCall {
         Self::new(session, id, call, OwnCallKind::Job { arguments, progress, _permits: permits })
     }
 
-    /// Creates a request about subscriptions to jobs.
-    pub(super) fn watch(session: &Arc<Session>, id: &Id, call: &Call, watch: WatchCall) -> Self {
-        Self::new(session, id, call, OwnCallKind::Watch(watch))
-    }
-
-    /// Creates a request about a task that is a job.
-    pub(super) fn task(session: &Arc<Session>, id: &Id, call: &Call, asked: TaskRequest) -> Self {
-        Self::new(session, id, call, OwnCallKind::Task { asked, _permits: call.permits.clone() })
-    }
-
-    /// Creates a read of one of the gateway's resources.
-    pub(crate) fn resource(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
-        Self::new(session, id, call, OwnCallKind::Resource(uri.to_owned()))
-    }
-
-    /// Creates a request for an address to download a file from.
-    pub(super) fn download(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
-        Self::new(session, id, call, OwnCallKind::Download(uri.to_owned()))
-    }
-
     /// Creates a request about the policy as an interceptor.
     pub(super) fn intercept(session: &Arc<Session>, id: &Id, call: &Call, interception: Interception) -> Self {
         let of_request = Box::new(call.clone());
         Self::new(session, id, call, OwnCallKind::Intercept { interception, call: of_request })
-    }
-
-    /// Creates a call whose arguments contain references.
-    pub(crate) fn arguments(session: &Arc<Session>, id: &Id, call: &Call, message: &Message) -> Self {
-        Self::new(session, id, call, OwnCallKind::Arguments(Message::read(message.bytes().clone())))
     }
 
     /// Creates a pending call with a cached reply. It goes to the server if the offload behind the reply is gone.
@@ -152,7 +129,7 @@ impl OwnCall {
         }
     }
 
-    fn new(session: &Arc<Session>, id: &Id, call: &Call, kind: OwnCallKind) -> Self {
+    pub(super) fn new(session: &Arc<Session>, id: &Id, call: &Call, kind: OwnCallKind) -> Self {
         let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
         let (outputs, span) = (call.outputs.clone(), call.span.clone());
         Self { session, id: id.clone(), client, modern: call.modern, outputs, span, kind }
@@ -201,8 +178,9 @@ impl OwnCall {
                     Err(failure) => return FromClient::Answer(failure.response(&self.id)),
                 }
             }
-            (OwnCallKind::Tool(tool, _), Some(tools)) => {
-                (*tool, self.read_back(tools).instrument(trace::of_query(tool)).await)
+            (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
+                let read = |tools: Tools| async move { self.read_tool(&tools, tool, arguments).await };
+                (*tool, self.read_back(tools, read).instrument(trace::of_query(tool)).await)
             }
             (OwnCallKind::Watch(watch), _) => return watch.run(&self.session, &self.id, self.modern),
             (OwnCallKind::Job { arguments, .. }, _) => {
@@ -221,7 +199,10 @@ impl OwnCall {
             (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(description::URI) => {
                 ("resource", self.message(description::resource(&self.session, uri, self.modern)))
             }
-            (OwnCallKind::Resource(_), Some(tools)) => ("resource", self.read_back(tools).await),
+            (OwnCallKind::Resource(uri), Some(tools)) => {
+                let read = |tools: Tools| ready(tools.resource(&self.session.owner.tenant, uri, self.modern));
+                ("resource", self.read_back(tools, read).await)
+            }
             (OwnCallKind::Download(uri), Some(tools)) => ("download", self.message(self.authorized(tools, uri))),
             (OwnCallKind::Tool(..) | OwnCallKind::Resource(_) | OwnCallKind::Download(_), None) => {
                 let message = "nothing can be read back: the gateway has no store, see its log".to_owned();
@@ -255,35 +236,29 @@ impl OwnCall {
         }
     }
 
-    /// What is read of an offload, with as much data as the ceiling of the answer leaves room for.
-    async fn read_back(&self, tools: &Tools) -> Bytes {
-        let answered = self.read_once(tools).await;
+    /// What `read` gives of an offload, with as much data as the ceiling of the answer leaves room for.
+    async fn read_back<R>(&self, tools: &Tools, read: impl Fn(Tools) -> R) -> Bytes
+    where
+        R: Future<Output = Result<String, ProtocolError>>,
+    {
+        let answered = read(tools.clone()).await;
         // The data stands in an answer twice, as text and as structured content.
         let mut bytes = answered.as_ref().map_or(0, |result| result.len() as u64 / 2);
         let mut answer = self.message(answered);
         for _ in 0..SHORTER_MAX {
             let Some(excess) = self.session.excess(&answer, &self.reader()) else { break };
             bytes = excess.share_of(bytes);
-            answer = self.message(self.read_once(&tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX))).await);
+            answer = self.message(read(tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX))).await);
         }
         answer
     }
 
-    async fn read_once(&self, tools: &Tools) -> Result<String, ProtocolError> {
-        let tenant = &self.session.owner.tenant;
-        if let OwnCallKind::Tool(READ_TOOL, arguments) = &self.kind
+    async fn read_tool(&self, tools: &Tools, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
+        if tool == READ_TOOL
             && let Some(asked) = description::asked(arguments)
         {
             return Ok(description::page(&self.session, &asked, tools.page_bytes_max()));
         }
-        match &self.kind {
-            OwnCallKind::Tool(tool, arguments) => self.call(tools, tool, arguments).await,
-            OwnCallKind::Resource(uri) => tools.resource(tenant, uri, self.modern),
-            _ => Err(ProtocolError { code: INVALID_PARAMS, message: "nothing is read back".to_owned() }),
-        }
-    }
-
-    async fn call(&self, tools: &Tools, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
         let (session, tenant) = (&self.session, &self.session.owner.tenant);
         let Some(files) = &session.rules.files else { return tools.call_async(tenant, tool, arguments).await };
         // What follows reads files, and may write an offload.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message, RequestedOutputs};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message, RequestedOutputs, meta, method};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tracing::Span;
 
@@ -19,9 +19,9 @@ use super::job::growing::GrowingResource;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
+use crate::tenants::caches::TokenUsage;
 use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
-use crate::tenants::memory::TokenUsage;
-use crate::tenants::waiting::PendingLimits;
+use crate::tenants::pending_limits::PendingLimits;
 use crate::trace;
 
 /// How often a request is checked for whether it is still pending.
@@ -226,16 +226,17 @@ pub(crate) enum RequestKind {
     /// `subscriptions/listen`, which is answered when the subscription ends.
     Subscription,
     Other,
-    /// A request from the gateway itself; the response goes to this channel.
-    Own(std::sync::mpsc::SyncSender<Bytes>),
-    /// A request from the gateway itself for a page of a tool; the response, or the failure, goes to this channel.
-    Page(mpsc::Sender<Message>),
+    /// The handshake of the gateway itself with a server; the response goes to this channel, and its other end closes without
+    /// one.
+    Handshaking(std::sync::mpsc::SyncSender<Bytes>),
+    /// A request from the gateway itself; the response, or the failure, goes to this channel.
+    Own(mpsc::Sender<Message>),
 }
 
 impl RequestKind {
     /// Whether the timeout of calls does not apply.
     fn has_own_end(&self) -> bool {
-        matches!(self, Self::Own(_) | Self::Page(_) | Self::Subscription)
+        matches!(self, Self::Handshaking(_) | Self::Own(_) | Self::Subscription)
     }
 }
 
@@ -257,14 +258,14 @@ pub(crate) struct ToolCall {
 }
 
 impl Session {
-    /// Registers a request from the gateway itself. Its response goes to the channel instead of the client.
-    pub(crate) fn expect_response(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
-        self.expect(id, RequestKind::Own(answer));
+    /// Registers a handshake of the gateway itself. Its response goes to the channel instead of the client.
+    pub(crate) fn expect_handshake(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
+        self.expect(id, RequestKind::Handshaking(answer));
     }
 
-    /// Registers a request for a page of a tool. Its response or failure goes to the channel.
-    pub(super) fn expect_page(&self, id: Id, answer: mpsc::Sender<Message>) {
-        self.expect(id, RequestKind::Page(answer));
+    /// Registers a request from the gateway itself. Its response or failure goes to the channel.
+    pub(super) fn expect_own(&self, id: Id, answer: mpsc::Sender<Message>) {
+        self.expect(id, RequestKind::Own(answer));
     }
 
     fn expect(&self, id: Id, kind: RequestKind) {
@@ -412,8 +413,8 @@ impl Session {
         }
         let code = match &call.kind {
             // Dropping the sender wakes the waiting side.
-            RequestKind::Own(_) => return None,
-            RequestKind::Page(answer) => {
+            RequestKind::Handshaking(_) => return None,
+            RequestKind::Own(answer) => {
                 let _ = answer.try_send(Message::read(mcp::error_response(Some(&id), INTERNAL_ERROR, reason)));
                 return None;
             }
@@ -430,14 +431,10 @@ impl Session {
 /// The notification that cancels a request.
 pub(crate) fn cancellation(id: &Id, reason: &str) -> Bytes {
     let reason = serde_json::Value::from(reason);
-    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
-        .into()
+    mcp::notification(method::CANCELLED, &format!(r#"{{"requestId":{id},"reason":{reason}}}"#))
 }
 
 /// The response that ends a subscription.
 pub(crate) fn end_of_subscription(id: &Id) -> Bytes {
-    mcp::response(
-        id,
-        &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#),
-    )
+    mcp::response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION_ID))
 }

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, MODEL_KEY, Message};
+use lro_host::mcp::{self, Id, MODEL_KEY, Message, meta};
 use lro_host::store::Ulid;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session, arguments};
 use crate::settings::ClientProfile;
-use crate::tenants::memory::{CachedReply, CallKey};
+use crate::tenants::caches::{CachedReply, CallKey};
 use crate::trace;
 
 /// Maximum size of a cached reply, in bytes: larger than a descriptor at any level.
@@ -119,7 +119,7 @@ fn canonical_arguments(params: &[u8]) -> Option<String> {
         // Any other metadata may change the result.
         let is_about_the_call = |key: &String| {
             ["progressToken", MODEL_KEY, trace::PARENT, trace::STATE].contains(&key.as_str())
-                || key.starts_with("io.modelcontextprotocol/")
+                || key.starts_with(meta::PREFIX)
         };
         if !metadata.keys().all(is_about_the_call) {
             return None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lro_host::job::Job;
-use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
+use lro_host::mcp::{self, Fault, Kind, Message, method};
 use tracing::Instrument as _;
 
 use super::Session;
@@ -62,7 +62,7 @@ impl Session {
             Some(method::PARTIAL_RESULT) if self.hear_part(&message) => return FromServer::Nothing.into(),
             Some(method::RESOURCE_UPDATED) => self.hear_update(&message),
             Some(method::CANCELLED) => {
-                let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                let id = message.params().cancelled_id();
                 id.iter().for_each(|id| self.withdraw(id));
             }
             Some(method::TASK_STATUS) => {
@@ -81,7 +81,7 @@ impl Session {
     /// Restarts the timeout of calls that make progress, and keeps the progress of jobs. Returns whether no client asked
     /// for it, or it has its answer.
     fn handle_progress(&self, message: &Message) -> bool {
-        let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return false };
+        let Some(token) = message.params().progress_id() else { return false };
         let mut state = self.state();
         let (mut is_known, mut is_awaited) = (false, false);
         for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
@@ -149,12 +149,12 @@ impl Session {
         let is_own = {
             let state = self.state();
             let first = state.calls.get(&id).and_then(VecDeque::front);
-            first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_) | RequestKind::Page(_)))
+            first.is_some_and(|call| matches!(call.kind, RequestKind::Handshaking(_) | RequestKind::Own(_)))
         };
         let call = if is_own { self.take(&id) } else { None };
         match call.map(|call| call.kind) {
-            Some(RequestKind::Own(answer)) => drop(answer.try_send(message.bytes().clone())),
-            Some(RequestKind::Page(answer)) => drop(answer.try_send(message.clone())),
+            Some(RequestKind::Handshaking(answer)) => drop(answer.try_send(message.bytes().clone())),
+            Some(RequestKind::Own(answer)) => drop(answer.try_send(message.clone())),
             _ => {}
         }
         is_own

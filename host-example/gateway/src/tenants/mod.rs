@@ -1,12 +1,12 @@
 //! The tenants of a gateway, and their rules. Tenants can be added and removed while the gateway runs.
 
+pub(crate) mod caches;
 pub(crate) mod jobs;
 pub(crate) mod jwt;
-pub(crate) mod memory;
+pub(crate) mod pending_limits;
 pub(crate) mod rules;
+mod spawn;
 pub(crate) mod tasks;
-pub(crate) mod waiting;
-mod waits;
 pub(crate) mod workers;
 
 use std::collections::HashMap;

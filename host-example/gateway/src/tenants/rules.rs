@@ -12,10 +12,10 @@ use crate::metrics::Metrics;
 use crate::session::KnownLists;
 use crate::settings::Config;
 use crate::tenants::Tenants;
+use crate::tenants::caches::TenantCaches;
 use crate::tenants::jobs::Jobs;
-use crate::tenants::memory::TenantCaches;
+use crate::tenants::pending_limits::PendingLimits;
 use crate::tenants::tasks::Tasks;
-use crate::tenants::waiting::PendingLimits;
 use crate::tenants::workers::Workers;
 
 /// Configuration, policy and tools of a gateway.

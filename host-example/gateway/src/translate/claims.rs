@@ -1,14 +1,14 @@
 //! What a request of 2026-07-28 says of its client in its metadata. A server with a handshake does not check it.
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INVALID_PARAMS, Message};
+use lro_host::mcp::{self, INVALID_PARAMS, Message, meta};
 use serde_json::json;
 
 use super::json::{read, text};
 use super::{INPUT_METHODS, MODERN_REVISION};
 
 /// Path of what the client can do.
-pub(super) const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientCapabilities"];
+pub(super) const CAPABILITIES: [&str; 3] = ["params", "_meta", meta::CLIENT_CAPABILITIES];
 
 /// JSON-RPC code of a revision that a server does not support, from 2026-07-28 on.
 const UNSUPPORTED_REVISION: i32 = -32022;
@@ -19,14 +19,14 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 /// The error for a request that lacks what each has to say.
 pub(crate) fn missing(request: &Message) -> Option<Bytes> {
     let params = request.params();
-    let meta = params.meta.unwrap_or_default();
-    let (version, capabilities) = (meta.protocol_version, meta.client_capabilities.map(|json| json.get()));
+    let said = params.meta.unwrap_or_default();
+    let (version, capabilities) = (said.protocol_version, said.client_capabilities.map(|json| json.get()));
     let key = match (version, capabilities) {
-        (None, _) => "protocolVersion",
-        (_, capabilities) if !capabilities.is_some_and(|json| json.starts_with('{')) => "clientCapabilities",
+        (None, _) => meta::PROTOCOL_VERSION,
+        (_, capabilities) if !capabilities.is_some_and(|json| json.starts_with('{')) => meta::CLIENT_CAPABILITIES,
         _ => return None,
     };
-    let text = format!("params._meta lacks \"io.modelcontextprotocol/{key}\", which each request of this revision has");
+    let text = format!("params._meta lacks \"{key}\", which each request of this revision has");
     Some(mcp::error_response(request.id().as_ref(), INVALID_PARAMS, &text))
 }
 

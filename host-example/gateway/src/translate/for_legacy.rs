@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, TASKS_EXTENSION, method};
+use lro_host::mcp::{self, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, TASKS_EXTENSION, meta, method};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::json::{notification, read, request, text, with_members, with_params, without_result_members};
+use super::json::{read, text, with_members, with_params, without_result_members};
 use super::{
     LEGACY_REVISION, LEGACY_REVISIONS, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id,
 };
@@ -17,12 +17,12 @@ use super::{
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
-const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+const SUBSCRIPTION: [&str; 3] = ["params", "_meta", meta::SUBSCRIPTION_ID];
 
 /// The request for what the server offers, for a client's `initialize`.
 pub(super) fn discover_request(initialize: &Message, id: &Id) -> Bytes {
     let meta = Identity::of(initialize).members(None, false);
-    request(id, method::DISCOVER, &format!(r#"{{"_meta":{{{meta}}}}}"#))
+    mcp::request(id, method::DISCOVER, &format!(r#"{{"_meta":{{{meta}}}}}"#))
 }
 
 /// What a client has said of itself, as JSON.
@@ -54,14 +54,13 @@ impl Identity {
                 extensions.insert(TASKS_EXTENSION.to_owned(), json!({}));
             }
         }
-        let key = "io.modelcontextprotocol";
-        let mut members = format!(r#""{key}/protocolVersion":"{MODERN_REVISION}""#);
+        let mut members = format!(r#""{}":"{MODERN_REVISION}""#, meta::PROTOCOL_VERSION);
         if self.info.is_object() {
-            members += &format!(r#","{key}/clientInfo":{}"#, self.info);
+            members += &format!(r#","{}":{}"#, meta::CLIENT_INFO, self.info);
         }
-        members += &format!(r#","{key}/clientCapabilities":{}"#, Value::Object(capabilities));
+        members += &format!(r#","{}":{}"#, meta::CLIENT_CAPABILITIES, Value::Object(capabilities));
         if let Some(level) = level {
-            members += &format!(r#","{key}/logLevel":{}"#, Value::from(level));
+            members += &format!(r#","{}":{}"#, meta::LOG_LEVEL, Value::from(level));
         }
         members
     }
@@ -197,8 +196,8 @@ impl ForLegacyClient {
         let done = || Steps::to_client(mcp::response(&id, "{}"));
         match message.method().as_deref() {
             Some(method::INITIALIZE) => Steps::to_client(mcp::response(&id, &self.greeting)),
-            Some("ping") => done(),
-            Some("logging/setLevel") => {
+            Some(method::PING) => done(),
+            Some(method::SET_LEVEL) => {
                 self.level = text(message, &["params", "level"]);
                 done()
             }
@@ -247,9 +246,7 @@ impl ForLegacyClient {
             Some(method::INITIALIZED) => self.listen_again(),
             Some("notifications/roots/list_changed") => Steps::default(),
             Some(method::CANCELLED) => {
-                let Some(id) = message.params().request_id.map(|id| Id::of_json(id.get())) else {
-                    return Steps::default();
-                };
+                let Some(id) = message.params().cancelled_id() else { return Steps::default() };
                 self.calls.remove(&id);
                 self.polls.retain(|poll| poll.call != id);
                 self.questions.retain(|_, (call, _)| *call != id);
@@ -372,10 +369,10 @@ impl ForLegacyClient {
 
     fn server_notification(&mut self, message: &Message) -> Steps {
         match message.method().as_deref() {
-            Some("notifications/subscriptions/acknowledged") => Steps::default(),
+            Some(method::SUBSCRIPTION_ACKNOWLEDGED) => Steps::default(),
             Some(method::TASK_STATUS) => {
                 let params = task(&read(message, &["params"])).to_string();
-                Steps::to_client(notification("notifications/tasks/status", &params))
+                Steps::to_client(mcp::notification(method::TASK_STATUS_2025, &params))
             }
             _ => Steps::to_client(message.without(&SUBSCRIPTION)),
         }
@@ -386,7 +383,7 @@ impl ForLegacyClient {
         let mut steps = Steps::default();
         if let Some(listen) = self.listen.take() {
             let params = format!(r#"{{"requestId":{listen}}}"#);
-            steps.to_server.push(notification(method::CANCELLED, &params));
+            steps.to_server.push(mcp::notification(method::CANCELLED, &params));
         }
         let mut wanted: Map<String, Value> = self.lists.iter().map(|list| ((*list).to_owned(), json!(true))).collect();
         if !self.resources.is_empty() {
@@ -398,7 +395,7 @@ impl ForLegacyClient {
         let own = self.own_id();
         let meta = self.identity.members(None, false);
         let params = format!(r#"{{"notifications":{},"_meta":{{{meta}}}}}"#, Value::Object(wanted));
-        steps.to_server.push(request(&own, method::LISTEN, &params));
+        steps.to_server.push(mcp::request(&own, method::LISTEN, &params));
         self.listen = Some(own);
         steps
     }
@@ -408,7 +405,7 @@ impl ForLegacyClient {
         let own = self.own_id();
         let meta = self.identity.members(self.level.as_deref(), true);
         let params = format!(r#"{{"taskId":{},"_meta":{{{meta}}}}}"#, Value::from(task));
-        let bytes = request(&own, method::TASKS_GET, &params);
+        let bytes = mcp::request(&own, method::TASKS_GET, &params);
         let request = Message::read(bytes.clone());
         self.at_server.insert(own, id.clone());
         self.calls.insert(id.clone(), Call::new(request, kind));
@@ -419,7 +416,7 @@ impl ForLegacyClient {
         match text(answer, &["result", "status"]).as_deref() {
             Some("completed") => {
                 let result = answer.value(&["result", "result"]).unwrap_or_default();
-                let related = json!({ "io.modelcontextprotocol/related-task": { "taskId": task } }).to_string();
+                let related = json!({ meta::RELATED_TASK: { "taskId": task } }).to_string();
                 let result = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, String::from_utf8_lossy(&result));
                 let result = without_result_members(Message::read(result.into()), &["resultType"]);
                 let has_meta = result.value(&["result", "_meta"]).is_some();

@@ -9,17 +9,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use lro_host::mcp::{
     self, INTERNAL_ERROR, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, RESOURCE_NOT_FOUND, TASKS_EXTENSION,
-    method,
+    meta, method,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::claims::{self, CAPABILITIES, severity};
-use super::json::{notification, read, request, text, with_members, with_result};
+use super::json::{read, text, with_members, with_result};
 use super::{INPUT_METHODS, LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
-
-/// Number of random bytes in the state that a client sends back with input.
-const STATE_BYTES: usize = 16;
+use crate::random::random_hex;
 
 /// Lists that a server may announce changes of: the capability, the member of a subscription, and the notification.
 const LISTS: [(&str, &str, &str); 3] = [
@@ -30,22 +28,20 @@ const LISTS: [(&str, &str, &str); 3] = [
 
 /// Methods that revision 2026-07-28 does not have any more.
 const REMOVED: [&str; 6] =
-    ["ping", SET_LEVEL, method::SUBSCRIBE, method::UNSUBSCRIBE, method::TASKS_LIST, method::TASKS_RESULT];
+    [method::PING, method::SET_LEVEL, method::SUBSCRIBE, method::UNSUBSCRIBE, method::TASKS_LIST, method::TASKS_RESULT];
 
-const SET_LEVEL: &str = "logging/setLevel";
 const LOG_MESSAGE: &str = "notifications/message";
 
-const CLIENT_INFO: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientInfo"];
-const LOG_LEVEL: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/logLevel"];
+const CLIENT_INFO: [&str; 3] = ["params", "_meta", meta::CLIENT_INFO];
+const LOG_LEVEL: [&str; 3] = ["params", "_meta", meta::LOG_LEVEL];
 const PROGRESS_TOKEN: [&str; 3] = ["params", "_meta", "progressToken"];
 const TOKEN_OF_PROGRESS: [&str; 2] = ["params", "progressToken"];
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The request for what the server offers, as the client of this request would send it.
 pub(super) fn discover_request(first: &Message, id: &Id) -> Bytes {
     let first = Message::read(first.without(&PROGRESS_TOKEN));
     let meta = first.value(&["params", "_meta"]).unwrap_or_else(|| "{}".into());
-    request(id, method::DISCOVER, &format!(r#"{{"_meta":{}}}"#, String::from_utf8_lossy(&meta)))
+    mcp::request(id, method::DISCOVER, &format!(r#"{{"_meta":{}}}"#, String::from_utf8_lossy(&meta)))
 }
 
 /// The handshake in place of a client whose first request is this one.
@@ -61,7 +57,7 @@ pub(super) fn initialize_request(first: &Message, id: &Id) -> Bytes {
         info = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
     }
     let params = json!({"protocolVersion": LEGACY_REVISION, "capabilities": capabilities, "clientInfo": info});
-    request(id, method::INITIALIZE, &params.to_string())
+    mcp::request(id, method::INITIALIZE, &params.to_string())
 }
 
 /// A server with a handshake, as its clients see it.
@@ -96,7 +92,7 @@ struct Call {
     capabilities: Value,
     /// The severity from which on the client wants log messages.
     severity: Option<usize>,
-    /// With what the client repeats the call.
+    /// `requestState`, which the client sends back with its input.
     state: String,
     /// What the client was asked for, by key: the request of the server.
     asked: BTreeMap<String, Question>,
@@ -158,7 +154,7 @@ impl ForModernClient {
 
     /// The messages of the handshake, for a server that starts again.
     pub(super) fn handshake(&self) -> (Bytes, Bytes) {
-        (self.initialize.clone(), notification(method::INITIALIZED, "{}"))
+        (self.initialize.clone(), mcp::notification(method::INITIALIZED, "{}"))
     }
 
     /// Forgets what a server that has ended was asked. Its clients get an error for each request that was open, and listen
@@ -247,14 +243,14 @@ impl ForModernClient {
         }
         self.severity = wanted;
         let params = json!({ "level": claims::level(severity) }).to_string();
-        Steps::to_server(self.own_request(SET_LEVEL, &params))
+        Steps::to_server(self.own_request(method::SET_LEVEL, &params))
     }
 
     /// A request of the translator itself, whose answer nobody reads.
     fn own_request(&mut self, method: &str, params: &str) -> Bytes {
         let id = self.own_id();
         self.calls.insert(id.clone(), Call::new(None, CallKind::Own));
-        request(&id, method, params)
+        mcp::request(&id, method, params)
     }
 
     /// What the server offers, as from revision 2026-07-28 on.
@@ -273,7 +269,7 @@ impl ForModernClient {
             "cacheScope": "private",
         });
         if let Some(info) = self.offered.get("serverInfo") {
-            result["_meta"] = json!({ "io.modelcontextprotocol/serverInfo": info });
+            result["_meta"] = json!({ meta::SERVER_INFO: info });
         }
         if let Some(instructions) = self.offered.get("instructions") {
             result["instructions"] = instructions.clone();
@@ -306,8 +302,9 @@ impl ForModernClient {
         if !subscription.resources.is_empty() {
             agreed.insert("resourceSubscriptions".to_owned(), json!(subscription.resources));
         }
-        let params = format!(r#"{{"notifications":{},"_meta":{{"{SUBSCRIPTION}":{id}}}}}"#, Value::Object(agreed));
-        steps.to_client.push(notification("notifications/subscriptions/acknowledged", &params));
+        let key = meta::SUBSCRIPTION_ID;
+        let params = format!(r#"{{"notifications":{},"_meta":{{"{key}":{id}}}}}"#, Value::Object(agreed));
+        steps.to_client.push(mcp::notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params));
         self.subscriptions.insert(id, subscription);
         steps
     }
@@ -317,7 +314,7 @@ impl ForModernClient {
     }
 
     fn cancelled(&mut self, message: &Message) -> Steps {
-        let Some(id) = message.params().request_id.map(|id| Id::of_json(id.get())) else { return Steps::default() };
+        let Some(id) = message.params().cancelled_id() else { return Steps::default() };
         if let Some(subscription) = self.subscriptions.remove(&id) {
             let ended: Vec<String> = subscription.resources.into_iter().filter(|uri| !self.is_listened(uri)).collect();
             let unsubscribe = |uri: String| self.own_request(method::UNSUBSCRIBE, &json!({ "uri": uri }).to_string());
@@ -453,7 +450,7 @@ impl ForModernClient {
                     state.insert("status".to_owned(), json!("working"));
                 }
                 self.calls.insert(own.clone(), Call::new(Some(client), CallKind::TaskResult(state)));
-                Steps::to_server(request(&own, method::TASKS_RESULT, &json!({ "taskId": task_id }).to_string()))
+                Steps::to_server(mcp::request(&own, method::TASKS_RESULT, &json!({ "taskId": task_id }).to_string()))
             }
             _ => {
                 state.insert("resultType".to_owned(), json!("complete"));
@@ -469,7 +466,7 @@ impl ForModernClient {
         let method = message.method().unwrap_or_default().into_owned();
         let Some((_, capability)) = INPUT_METHODS.iter().find(|(asks, _)| *asks == method) else {
             return Steps::to_server(match method.as_str() {
-                "ping" => mcp::response(&id, "{}"),
+                method::PING => mcp::response(&id, "{}"),
                 _ => mcp::error_response(Some(&id), METHOD_NOT_FOUND, "the client does not know this method"),
             });
         };
@@ -509,7 +506,7 @@ impl ForModernClient {
             };
             let listeners = self.subscriptions.iter().filter(|(_, subscription)| listens(subscription));
             let for_listener = |(id, _): (&Id, &Subscription)| {
-                let metadata = format!(r#""{SUBSCRIPTION}":{id}"#);
+                let metadata = format!(r#""{}":{id}"#, meta::SUBSCRIPTION_ID);
                 super::json::with_params(message, "", &metadata).bytes().clone()
             };
             return Steps { to_server: Vec::new(), to_client: listeners.map(for_listener).collect() };
@@ -535,7 +532,7 @@ impl ForModernClient {
                 }
             }
             // Clients of these revisions subscribe to tasks, or ask for their state.
-            "notifications/tasks/status" | "notifications/elicitation/complete" => Steps::default(),
+            method::TASK_STATUS_2025 | "notifications/elicitation/complete" => Steps::default(),
             _ => Steps::to_client(message.bytes().clone()),
         }
     }
@@ -597,7 +594,8 @@ impl Call {
             requests.insert(key.clone(), RawValue::from_string(format!(r#"{{"method":{method}{params}}}"#)).ok());
             self.asked.insert(key, question);
         }
-        self.state = new_state();
+        // Empty without random bytes, and then nobody can repeat the call.
+        self.state = random_hex().unwrap_or_default();
         let requests = serde_json::to_string(&requests).unwrap_or_default();
         let state = &self.state;
         let result =
@@ -612,22 +610,10 @@ impl Question {
     }
 }
 
-/// A state that nobody guesses; empty without random bytes, and then nobody can repeat the call.
-fn new_state() -> String {
-    let mut random = [0; STATE_BYTES];
-    match getrandom::fill(&mut random) {
-        Ok(()) => random.iter().map(|byte| format!("{byte:02x}")).collect(),
-        Err(_) => String::new(),
-    }
-}
-
 /// The request without what it says of its client, which the handshake has said.
 fn without_claims(message: &Message) -> Message {
-    let claims = ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel"];
-    claims.iter().fold(message.clone(), |message, claim| {
-        let key = format!("io.modelcontextprotocol/{claim}");
-        Message::read(message.without(&["params", "_meta", &key]))
-    })
+    let claims = [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL];
+    claims.iter().fold(message.clone(), |message, claim| Message::read(message.without(&["params", "_meta", claim])))
 }
 
 /// The response with the type of its result, and these members, which begin with a comma.

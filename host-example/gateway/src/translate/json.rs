@@ -1,7 +1,7 @@
 //! Members of JSON objects, added without reading the rest.
 
 use bytes::Bytes;
-use lro_host::mcp::{Id, Message};
+use lro_host::mcp::Message;
 use serde_json::Value;
 
 /// An object with these members before its own. They are JSON without the braces, and may be empty.
@@ -44,14 +44,6 @@ pub(super) fn without_result_members(message: Message, names: &[&str]) -> Messag
         Some(_) => Message::read(message.without(&["result", name])),
         None => message,
     })
-}
-
-pub(super) fn request(id: &Id, method: &str, params: &str) -> Bytes {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into()
-}
-
-pub(crate) fn notification(method: &str, params: &str) -> Bytes {
-    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
 }
 
 /// The value at a path of keys, read; `null` if there is none.

@@ -20,7 +20,6 @@ use parking_lot::Mutex;
 pub(crate) use self::claims::{input_capabilities, missing as missing_claims};
 use self::for_legacy::ForLegacyClient;
 use self::for_modern::ForModernClient;
-pub(crate) use self::json::notification;
 use crate::settings::{GatewaySettings, TranslateMode};
 use crate::tenants::jobs::INPUT_METHODS;
 use crate::tenants::rules::Rules;
@@ -115,7 +114,7 @@ impl Limits {
 #[derive(Debug)]
 enum State {
     /// Nothing: these first requests have no answer yet.
-    Unknown(HashMap<Id, Asked>),
+    Unknown(HashMap<Id, FirstRequest>),
     /// The translator asks of which generation it is.
     Asking(Asking),
     /// It understands its clients.
@@ -128,7 +127,7 @@ enum State {
 
 /// A first request.
 #[derive(Clone, Debug)]
-struct Asked {
+struct FirstRequest {
     request: Message,
     at: Instant,
 }
@@ -144,7 +143,7 @@ struct Asking {
     first: Message,
     /// Requests that the server refused, each with the refusal, if it gave one.
     refused: Vec<(Message, Option<Bytes>)>,
-    unanswered: HashMap<Id, Asked>,
+    unanswered: HashMap<Id, FirstRequest>,
     held: Vec<Bytes>,
 }
 
@@ -245,8 +244,9 @@ impl Translator {
         let mut state = self.state.lock();
         match &mut *state {
             State::Unknown(asked) => {
-                let is_silent =
-                    |asked: &&Asked| is_discovery(&asked.request) && asked.at.elapsed() > self.limits.answer_wait;
+                let is_silent = |first: &&FirstRequest| {
+                    is_discovery(&first.request) && first.at.elapsed() > self.limits.answer_wait
+                };
                 match asked.values().find(is_silent).cloned() {
                     Some(silent) => self.ask(&mut state, silent.request, None),
                     None => Steps::default(),
@@ -285,7 +285,7 @@ impl Translator {
                 }
                 let begins = is_handshake(&message) || (is_translated && is_discovery(&message));
                 if let Some(id) = message.id().filter(|_| begins) {
-                    asked.insert(id, Asked { request: message.clone(), at: Instant::now() });
+                    asked.insert(id, FirstRequest { request: message.clone(), at: Instant::now() });
                 }
                 Steps::to_server(message.bytes().clone())
             }
@@ -384,7 +384,7 @@ impl Translator {
             None => Vec::new(),
         };
         if let Some(id) = first.id().filter(|_| refused.is_empty()) {
-            unanswered.insert(id, Asked { request: first.clone(), at: Instant::now() });
+            unanswered.insert(id, FirstRequest { request: first.clone(), at: Instant::now() });
         }
         let (held, since) = (Vec::new(), Instant::now());
         *state = State::Asking(Asking { id, since, is_probe: false, first, refused, unanswered, held });
@@ -401,7 +401,7 @@ impl Translator {
         *state = if is_legacy_client {
             State::ForLegacy(ForLegacyClient::new(&asking.first, result, self.limits))
         } else {
-            steps.to_server.push(notification(method::INITIALIZED, "{}"));
+            steps.to_server.push(mcp::notification(method::INITIALIZED, "{}"));
             State::ForModern(ForModernClient::new(&asking.first, result, self.limits))
         };
         // A server that has not answered `server/discover` by now never will.

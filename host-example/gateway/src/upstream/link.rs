@@ -319,7 +319,7 @@ impl<R: Receive + 'static> Link<R> {
         let Some(initialized) = initialized else { return Ok(process) };
         let (answer, answered) = mpsc::sync_channel(1);
         let id = Id::own(HANDSHAKE_ID);
-        self.session.expect_response(id.clone(), answer);
+        self.session.expect_handshake(id.clone(), answer);
         send_to(&process, &Message::read(initialize).with_id(&id))?;
         let timeout = Duration::from_millis(self.session.rules.config.gateway.start_timeout_ms.get());
         if answered.recv_timeout(timeout).is_err() {

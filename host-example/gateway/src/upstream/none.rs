@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message, method};
+use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message, meta, method};
 use serde_json::{Value, json};
 
 use super::link::Receive;
@@ -13,9 +13,6 @@ use crate::translate::{LEGACY_REVISIONS, MODERN_REVISION, Translator};
 
 /// Name of the server in the handshake.
 const NAME: &str = "lro-filter";
-
-/// Method that clients of the handshake revisions call to see whether the server lives.
-const PING: &str = "ping";
 
 /// The answers in the place of a server's.
 pub(crate) struct NoServer<R> {
@@ -68,14 +65,14 @@ fn answer(request: &Message, instructions: Option<&str>) -> Option<Bytes> {
             about
         }
         Some(method::DISCOVER) => {
-            about["_meta"] = json!({ "io.modelcontextprotocol/serverInfo": info });
+            about["_meta"] = json!({ meta::SERVER_INFO: info });
             about["resultType"] = "complete".into();
             about["supportedVersions"] = json!([MODERN_REVISION]);
             about["ttlMs"] = 0.into();
             about["cacheScope"] = "private".into();
             about
         }
-        Some(PING) => json!({}),
+        Some(method::PING) => json!({}),
         unknown => {
             let text = format!("there is no method `{}`", unknown.unwrap_or_default());
             return Some(mcp::error_response(Some(&id), METHOD_NOT_FOUND, &text));

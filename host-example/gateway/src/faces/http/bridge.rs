@@ -9,7 +9,7 @@ use axum::body::to_bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{Message, method};
+use lro_host::mcp::{self, Message, method};
 use lro_transport::{Permit, Pool};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -23,14 +23,12 @@ use super::streams::empty;
 use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
+use crate::random::{HEX_DIGITS, random_hex};
 use crate::settings::TranslateMode;
 use crate::tenants::rules::Rules;
-use crate::translate::{Translator, input_capabilities, notification};
+use crate::translate::{Translator, input_capabilities};
 use crate::upstream::Upstream;
 use crate::upstream::connection::Prepared;
-
-/// Number of random bytes in a session id.
-const SESSION_ID_BYTES: usize = 16;
 
 /// Beginning of the ids of translated sessions, which tells them from those of an HTTP server.
 const TRANSLATED: &str = "lro-translated-";
@@ -139,7 +137,7 @@ impl Bridge {
         if guard::is_modern(headers, &message) {
             guard::check_headers(headers, &message, true)?;
             let shared = self.shared(holder, Credentials::default(), &message)?;
-            return SharedServer::answer(&shared, message, head.address).await;
+            return shared.answer(message, head.address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
             Some(id) => self.session(holder, id, Credentials::default()).await?,
@@ -154,7 +152,7 @@ impl Bridge {
             }
         };
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
-        let response = LegacySession::answer(&session, message).await?;
+        let response = session.answer(message).await?;
         Ok(if is_first { self.begun(&session, response).await } else { response })
     }
 
@@ -167,7 +165,7 @@ impl Bridge {
     ) -> Result<Option<Response>, Refusal> {
         let session = self.open(holder)?;
         session.use_credentials(credentials);
-        let response = LegacySession::answer(&session, message).await?;
+        let response = session.answer(message).await?;
         if session.is_translated() {
             return Ok(Some(self.begun(&session, response).await));
         }
@@ -250,7 +248,7 @@ impl Bridge {
         let handshake = self.kept.of_another(&holder.tenant, id).await.ok_or_else(guard::unknown_session)?;
         let session = self.connected(holder, id)?;
         session.use_credentials(credentials);
-        let response = LegacySession::answer(&session, handshake).await?;
+        let response = session.answer(handshake).await?;
         // The server may say more before it answers.
         let _ = to_bytes(response.into_body(), INLINE_BYTES).await;
         if !session.is_initialized() {
@@ -260,14 +258,14 @@ impl Bridge {
             self.kept.forget(vec![(holder.tenant.clone(), id.to_owned())]).await;
             return Err(guard::unknown_session());
         }
-        LegacySession::answer(&session, Message::read(notification(method::INITIALIZED, "{}"))).await?;
+        session.answer(Message::read(mcp::notification(method::INITIALIZED, "{}"))).await?;
         Ok(session)
     }
 
     /// Whether a text has the form of the ids of sessions.
     fn is_id(&self, text: &str) -> bool {
         let random = text.strip_prefix(self.prefix()).unwrap_or_default();
-        random.len() == 2 * SESSION_ID_BYTES && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        random.len() == HEX_DIGITS && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }
 
     /// How the ids of sessions begin.
@@ -302,10 +300,8 @@ impl Bridge {
     }
 
     fn open(&self, holder: &Holder) -> Result<Arc<LegacySession>, Refusal> {
-        let mut random = [0; SESSION_ID_BYTES];
-        getrandom::fill(&mut random)
-            .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let random =
+            random_hex().map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let id = format!("{}{random}", self.prefix());
         self.connected(holder, &id)
     }

@@ -54,23 +54,12 @@ impl HttpFace {
         let (reply, outcome) =
             filtered.map_err(|error| Refusal::Status(StatusCode::UNPROCESSABLE_ENTITY, error.to_owned()))?;
         let mut answer = Object::default();
-        answer.member("outcome", &string(name(outcome.as_ref())));
+        answer.member("outcome", &string(outcome.as_ref().map_or("pass", Outcome::name)));
         if let Some(Outcome::Offload(offloaded)) = &outcome {
             answer.member("handle", &string(&offloaded.offload.id().to_string()));
         }
         answer.member("result", &String::from_utf8_lossy(&reply));
         Ok(guard::json(StatusCode::OK, answer.finish()))
-    }
-}
-
-/// The word for an outcome, as `lro offload --json` has it.
-fn name(outcome: Option<&Outcome>) -> &'static str {
-    match outcome {
-        None | Some(Outcome::Pass) => "pass",
-        Some(Outcome::Offload(_)) => "offload",
-        Some(Outcome::Truncate { .. }) => "truncate",
-        Some(Outcome::Reject(_)) => "reject",
-        Some(Outcome::Fail(_)) => "fail",
     }
 }
 

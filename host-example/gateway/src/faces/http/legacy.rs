@@ -184,15 +184,15 @@ impl LegacySession {
         self.is_initialized.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
-        *this.used.lock() = Instant::now();
+    pub(super) async fn answer(self: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
+        *self.used.lock() = Instant::now();
         let is_batch = message.kind() == Kind::Batch;
         let parts: Vec<Message> = match message.batch().filter(|_| is_batch) {
             Some(elements) => elements.into_iter().map(Message::read).collect(),
             None => vec![message],
         };
-        let exchange = this.register_exchange(&parts);
-        let forwarded = this.start_forwarding(parts);
+        let exchange = self.register_exchange(&parts);
+        let forwarded = self.start_forwarding(parts);
         match exchange {
             None => {
                 forwarded.end().await?;
@@ -211,7 +211,7 @@ impl LegacySession {
         if ids.is_empty() {
             return None;
         }
-        let token = |part: &Message| part.params().meta?.progress_token.map(|token| Id::of_json(token.get()));
+        let token = |part: &Message| part.params().meta?.progress_id();
         let parts_token = |part: &Message| id_at(part, &["params", "_meta", PARTS_TOKEN]);
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + ids.len());
         let reserve = |id| Some((id, sender.clone().try_reserve_owned().ok()?));
@@ -274,12 +274,7 @@ impl LegacySession {
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + BACKLOG_MESSAGES_MAX);
         for BacklogMessage(message, memory) in streams.backlog.drain(..) {
             // The channel has room for the whole backlog.
-            let _ = sender.try_send(OutgoingMessage {
-                pieces: vec![message],
-                last: false,
-                room: None,
-                memory: Some(memory),
-            });
+            let _ = sender.try_send(OutgoingMessage { memory: Some(memory), ..OutgoingMessage::new(message) });
         }
         streams.backlog_bytes = 0;
         streams.listener = Some(sender);
@@ -354,7 +349,7 @@ impl LegacySession {
         for Heartbeat { call, message } in self.session.heartbeats() {
             let awaits = |exchange: &&Exchange| exchange.answers.iter().any(|(id, _)| *id == call);
             let of_call = streams.exchanges.iter().rev().find(awaits);
-            let message = OutgoingMessage { pieces: vec![message], last: false, room: None, memory: None };
+            let message = OutgoingMessage::new(message);
             let _ = of_call.map(|exchange| exchange.sender.try_send(message));
         }
     }
@@ -369,8 +364,7 @@ impl LegacySession {
         match (message.kind(), message.id(), message.method().as_deref()) {
             (Kind::Response, Some(id), _) => Route::Answer(self.session.request_id(id)),
             (Kind::Notification, _, Some(method::PROGRESS)) => {
-                let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
-                token.map_or(Route::Other, Route::Progress)
+                message.params().progress_id().map_or(Route::Other, Route::Progress)
             }
             (Kind::Notification, _, Some(method::PARTIAL_RESULT)) => {
                 id_at(message, &["params", PARTS_TOKEN]).map_or(Route::Other, Route::Progress)
@@ -420,7 +414,7 @@ impl LegacySession {
             let last = exchange.answers.is_empty();
             // The receiver takes the lock next.
             drop(streams);
-            permit.send(OutgoingMessage { pieces: vec![message], last, room: None, memory: None });
+            permit.send(OutgoingMessage { last, ..OutgoingMessage::new(message) });
             return Ok(());
         }
         Err(message)
@@ -437,7 +431,7 @@ impl LegacySession {
     fn deliver_to_session(&self, message: Bytes) {
         let Some(listener) = self.streams.lock().listener() else { return self.keep(message) };
         let memory = self.session.rules.limits.share.take(message.len().min(INLINE_BYTES));
-        let _ = listener.try_send(OutgoingMessage { pieces: vec![message], last: false, room: None, memory });
+        let _ = listener.try_send(OutgoingMessage { memory, ..OutgoingMessage::new(message) });
     }
 
     /// Delivers a message that is not a response, to the latest request that `belongs` accepts, or to the stream of the
@@ -451,7 +445,7 @@ impl LegacySession {
         };
         let Some((sender, reserved)) = found else { return self.keep(message) };
         let memory = self.memory(message.len(), &sender, reserved);
-        let message = OutgoingMessage { pieces: vec![compacted(message)], last: false, room: None, memory };
+        let message = OutgoingMessage { memory, ..OutgoingMessage::new(compacted(message)) };
         if let Err(unsent) = sender.blocking_send(message) {
             self.keep(unsent.0.pieces.into_iter().next().unwrap_or_default());
         }

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{self, Id, Kind, Message, method};
+use lro_host::mcp::{self, Id, Kind, Message, meta, method};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
@@ -23,7 +23,7 @@ use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal, json};
 use crate::session::{
-    FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
+    FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_own_request,
 };
 use crate::tenants::rules::Rules;
 use crate::translate::{Translator, missing_claims};
@@ -42,10 +42,10 @@ const TOKENS: [[&str; 3]; 2] = [["params", "_meta", "progressToken"], ["params",
 /// Paths of the same tokens in a notification.
 const TOKENS_OF_NOTIFICATION: [[&str; 2]; 2] = [["params", "progressToken"], ["params", PARTS_TOKEN]];
 /// Path of the subscription id in a notification.
-const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+const SUBSCRIPTION: [&str; 3] = ["params", "_meta", meta::SUBSCRIPTION_ID];
 
 /// Path of the subscription id in the response that ends the subscription.
-const SUBSCRIPTION_OF_RESULT: [&str; 3] = ["result", "_meta", "io.modelcontextprotocol/subscriptionId"];
+const SUBSCRIPTION_OF_RESULT: [&str; 3] = ["result", "_meta", meta::SUBSCRIPTION_ID];
 
 /// A shared server, and the requests in progress.
 pub(super) struct SharedServer {
@@ -149,11 +149,11 @@ impl SharedServer {
     }
 
     /// Answers a request from this address.
-    pub(super) async fn answer(this: &Arc<Self>, message: Message, address: IpAddr) -> Result<Response, Refusal> {
+    pub(super) async fn answer(self: &Arc<Self>, message: Message, address: IpAddr) -> Result<Response, Refusal> {
         let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
-            return Self::forward_notification(this, &message).await;
+            return self.forward_notification(&message).await;
         };
-        if !this.connection.translator().is_plain() {
+        if !self.connection.translator().is_plain() {
             if message.method().as_deref() == Some(method::INITIALIZE) {
                 // A handshake of one client is not one of all that share the connection.
                 let text = "initialize is not a method of this revision: send requests without a handshake";
@@ -164,15 +164,15 @@ impl SharedServer {
                 return Ok(json(StatusCode::BAD_REQUEST, error));
             }
         }
-        let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
+        let id = Id::own(&format!("lro-{}", self.count.fetch_add(1, Ordering::Relaxed)));
         let tokens = TOKENS.map(|path| message.value(&path));
         let mut rewritten = Message::read(message.with_id(&id));
         for (path, _) in TOKENS.iter().zip(&tokens).filter(|(_, token)| token.is_some()) {
             rewritten = Message::read(rewritten.with_bytes(path, id.json().as_bytes()));
         }
-        let owner = SessionOwner { tenant: this.tenant.clone(), session: None, local: false };
-        let session = Arc::new(Session::of_request(&this.rules, owner, address));
-        if this.is_personal {
+        let owner = SessionOwner { tenant: self.tenant.clone(), session: None, local: false };
+        let session = Arc::new(Session::of_request(&self.rules, owner, address));
+        if self.is_personal {
             session.never_reuse();
         }
         let is_subscription = guard::is_listen_request(&rewritten);
@@ -189,15 +189,15 @@ impl SharedServer {
             answer,
             room,
         });
-        this.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
-        exchange.session.set_send(Self::sending_later(this, &exchange));
-        let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
-        let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
+        self.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
+        exchange.session.set_send(Self::sending_later(self, &exchange));
+        let guard = ExchangeGuard(Arc::downgrade(self), id.clone());
+        let forwarded = self.start_forwarding(exchange, id, rewritten);
         forwarded.respond(message_response(messages, guard, status)).await
     }
 
-    fn start_forwarding(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
-        let (shared, session, expects) = (Arc::clone(this), Arc::clone(&exchange.session), Expects::Response(id));
+    fn start_forwarding(self: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
+        let (shared, session, expects) = (Arc::clone(self), Arc::clone(&exchange.session), Expects::Response(id));
         let proceed = move |decision| {
             let session = Arc::clone(&exchange.session);
             let send = Self::sending(&shared, &exchange);
@@ -217,7 +217,7 @@ impl SharedServer {
             });
             forwarded.unwrap_or(Ok(()))
         };
-        Forwarded::start(&session, &this.connection, message, proceed)
+        Forwarded::start(&session, &self.connection, message, proceed)
     }
 
     /// Sends requests of the gateway itself on behalf of a request, whose session their responses go to.
@@ -228,8 +228,8 @@ impl SharedServer {
             let read = Message::read(message.clone());
             if let Some(id) = read.id().filter(|_| read.kind() == Kind::Request) {
                 shared.exchanges.lock().insert(id, Arc::clone(&exchange));
-            } else if let Some(id) = read.params().request_id {
-                shared.exchanges.lock().remove(&Id::of_json(id.get()));
+            } else if let Some(id) = read.params().cancelled_id() {
+                shared.exchanges.lock().remove(&id);
             }
             send_own(&exchange.session, shared, |shared| &shared.connection, message);
         })
@@ -246,7 +246,7 @@ impl SharedServer {
     }
 
     /// Forwards a message that expects no response.
-    async fn forward_notification(this: &Arc<Self>, message: &Message) -> Result<Response, Refusal> {
+    async fn forward_notification(self: &Arc<Self>, message: &Message) -> Result<Response, Refusal> {
         if message.kind() == Kind::Batch {
             let text = "revision 2026-07-28 does not allow batches: send the messages one by one";
             return Err(Refusal::Status(StatusCode::BAD_REQUEST, text.to_owned()));
@@ -256,9 +256,9 @@ impl SharedServer {
         if message.method().as_deref() == Some(method::CANCELLED) {
             return Ok(empty(StatusCode::ACCEPTED));
         }
-        let (shared, message) = (Arc::clone(this), body::on_one_line(message.bytes().clone()));
+        let (shared, message) = (Arc::clone(self), body::on_one_line(message.bytes().clone()));
         let send = move || shared.connection.send(&message).map_err(|error| refused(&error));
-        Forwarded::spawn(&this.rules.of(&this.tenant), send).end().await?;
+        Forwarded::spawn(&self.rules.of(&self.tenant), send).end().await?;
         Ok(empty(StatusCode::ACCEPTED))
     }
 
@@ -417,7 +417,7 @@ impl Receive for SharedServer {
         for message in messages_of(line, &self.rules) {
             let is_answer = self.is_answer(&message);
             let exchanges = self.exchanges_of(&message);
-            if let Some(id) = message.id().filter(|id| is_answer && is_page_request(id)) {
+            if let Some(id) = message.id().filter(|id| is_answer && is_own_request(id)) {
                 self.exchanges.lock().remove(&id);
             }
             for exchange in exchanges {

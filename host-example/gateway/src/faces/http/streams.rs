@@ -45,6 +45,13 @@ pub(super) struct OutgoingMessage {
     pub(super) memory: Option<Permit<String>>,
 }
 
+impl OutgoingMessage {
+    /// A message that something follows, and that needs no permit.
+    pub(super) fn new(message: Bytes) -> Self {
+        Self { pieces: vec![message], last: false, room: None, memory: None }
+    }
+}
+
 /// The response to a request whose messages arrive through a channel: one JSON document if the first message is the
 /// response, else an event stream. `guard` is dropped with the response.
 pub(super) async fn message_response<H: Send + 'static>(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{Id, method};
+use lro_host::mcp::{self, Id, method};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -87,8 +87,7 @@ impl Beat {
             total: reported.and_then(|reported| reported.total),
             message: reported.map_or_else(|| Some(running()), |reported| reported.message.clone()),
         };
-        let (method, params) = (method::PROGRESS, serde_json::to_string(&params).ok()?);
-        Some(format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into())
+        Some(mcp::notification(method::PROGRESS, &serde_json::to_string(&params).ok()?))
     }
 }
 

@@ -14,10 +14,11 @@ use serde_json::value::RawValue;
 use super::server_task::ServerTask;
 use super::{asks_for_input, outcome_of};
 use crate::clock::Clock;
+use crate::session::Session;
 use crate::session::collect::CollectState;
 use crate::session::decision::{Filtering, FromServer};
+use crate::session::own_request::own_id;
 use crate::session::pending::Call;
-use crate::session::{Session, collect};
 use crate::tenants::jobs::{Outcome, Question, RunningJob};
 
 /// Pause before a call that needs no input is sent again: the server asks for the time in between.
@@ -178,7 +179,7 @@ impl Session {
             self.input(clock, questions, job).await.map_err(failed)?
         };
         let request = |id: &Id| with_input(&Message::read(message.clone()), id, given, state);
-        let id = collect::own_id();
+        let id = own_id();
         let request = request(&id).ok_or_else(|| failed("the call cannot be sent again".to_owned()))?;
         let send = self.send().ok_or_else(|| failed("the server is not connected".to_owned()))?;
         self.ask_own(&send, id, request).await

@@ -12,8 +12,9 @@ use tokio::sync::Notify;
 
 use super::server_task::own_request;
 use crate::clock::Clock;
+use crate::session::Session;
+use crate::session::own_request::own_id;
 use crate::session::pending::{Call, ToolCall};
-use crate::session::{Session, collect};
 use crate::tenants::jobs::RunningJob;
 
 /// Time between two reads, unless the server says that the resource has changed.
@@ -131,7 +132,7 @@ impl Session {
         struct Content {
             text: Option<String>,
         }
-        let id: Id = collect::own_id();
+        let id: Id = own_id();
         let uri = serde_json::value::to_raw_value(uri).map_err(|error| error.to_string())?;
         let request: Option<Bytes> = own_request(call, &id, method::RESOURCES_READ, [("uri", uri)]);
         let request = request.ok_or("the call is too large to be kept (gateway.job-call-bytes)")?;

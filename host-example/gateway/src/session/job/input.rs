@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Message};
+use lro_host::mcp::{self, Id, Message, meta};
 use lro_host::store::Ulid;
 use serde_json::json;
 
-use super::task::RELATED_TASK;
 use crate::session::Session;
 use crate::tenants::jobs::{INPUT_METHODS, InputLimits, Question, RunningJob};
 
@@ -60,9 +59,8 @@ impl InputRequests {
         let id = Id::own(&format!("{REQUEST_ID}-{}-{number}-{count}", job.handle));
         let params = Bytes::from(params.map_or("{}".to_owned(), |params| params.get().to_owned()));
         let task = json!({ "taskId": job.handle.to_string() }).to_string();
-        let params = mcp::with_metadata(&params, RELATED_TASK, &task);
-        let params = String::from_utf8_lossy(&params);
-        Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into())
+        let params = mcp::with_metadata(&params, meta::RELATED_TASK, &task);
+        Some(mcp::request(&id, &method, &String::from_utf8_lossy(&params)))
     }
 }
 

@@ -112,15 +112,15 @@ impl Session {
     /// How a call becomes a job; `None` if it does not.
     pub(super) fn detachment(&self, call: &Call, message: &Message) -> Option<Detachment> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
-        let own = self.rules.config.gateway_tool(&tool.name);
+        let tool_settings = self.rules.config.gateway_tool(&tool.name);
         // What is fetched from a job has no outputs for programs.
         let is_for_model = call.outputs.as_ref().is_none_or(|outputs| outputs.is_fallback());
-        if own.job == Some(JobMode::Never) || !self.rules.announces() || !is_for_model {
+        if tool_settings.job == Some(JobMode::Never) || !self.rules.announces() || !is_for_model {
             return None;
         }
         let form = JobForm::of(message, call);
         let of_server = || self.rules.caches.runs_tasks(&self.owner.tenant, &tool.name);
-        let after = match (own.job, form) {
+        let after = match (tool_settings.job, form) {
             // Where the server runs tasks, the task is the server's.
             (_, JobForm::AskedTask) if of_server() == Some(true) => return None,
             // Nobody chose this, so it is only for clients that can use it, and for tools known to run no tasks.
@@ -130,7 +130,7 @@ impl Session {
             (Some(JobMode::Always), JobForm::Task) => task::SERVER_TASK_WAIT,
             // Without its tool, a model cannot follow a job.
             (_, JobForm::Descriptor) if self.rules.has_name_conflict() => return None,
-            (_, JobForm::Descriptor | JobForm::Task) => own.wait(),
+            (_, JobForm::Descriptor | JobForm::Task) => tool_settings.wait(),
         };
         let parts = self.parts_of(tool, call.begun)?;
         let growing = self.growing_of(tool, message);

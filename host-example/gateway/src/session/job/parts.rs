@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Message};
+use lro_host::mcp::{self, Id, Message, meta};
 use serde_json::{Map, Value};
 
 use super::{name_of, progress_token};
@@ -19,7 +19,7 @@ pub(crate) const PARTS_TOKEN: &str = "partialResultToken";
 const PARTS: &str = "partialResults";
 
 /// Path of the capabilities of the client in a request, from 2026-07-28 on.
-const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientCapabilities"];
+const CAPABILITIES: [&str; 3] = ["params", "_meta", meta::CLIENT_CAPABILITIES];
 
 impl Session {
     /// Where what comes of the result of a call is kept that may become a job.

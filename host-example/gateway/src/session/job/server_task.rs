@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Message, TASKS_EXTENSION, method};
+use lro_host::mcp::{self, Id, Message, TASKS_EXTENSION, meta, method};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 
 use super::continued::InputRequest;
 use crate::clock::Clock;
+use crate::session::Session;
+use crate::session::own_request::own_id;
 use crate::session::pending::Call;
-use crate::session::{Session, collect};
 use crate::tenants::jobs::{Outcome, Progress, Question, RunningJob};
 
 /// How often a task is asked for, where the server does not say.
@@ -80,11 +81,11 @@ struct Followed<'a> {
 impl Drop for Followed<'_> {
     fn drop(&mut self) {
         let (Some(send), false) = (self.session.send(), self.has_ended) else { return };
-        let id = collect::own_id();
+        let id = own_id();
         if let Some(request) = request(self.call, &id, method::TASKS_CANCEL, self.id, None) {
             // Nobody reads the answer.
             let (answer, _) = mpsc::channel(1);
-            self.session.expect_page(id, answer);
+            self.session.expect_own(id, answer);
             send(request);
         }
     }
@@ -210,7 +211,7 @@ impl Session {
         task: &str,
         more: Option<(&str, Box<RawValue>)>,
     ) -> Result<Message, String> {
-        let id = collect::own_id();
+        let id = own_id();
         let request = request(call, &id, method, task, more).ok_or("the call is too large to be followed")?;
         let send = self.send().ok_or("the server is not connected")?;
         let answer = self.ask_own(&send, id, request).await?;
@@ -255,22 +256,20 @@ pub(super) fn own_request<'a>(
         meta.remove("progressToken");
         params.insert("_meta", to_raw_value(&meta).ok()?);
     }
-    let params = serde_json::to_string(&params).ok()?;
-    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into())
+    Some(mcp::request(id, method, &serde_json::to_string(&params).ok()?))
 }
 
 /// The call that asks the server for a task, in the way of its revision.
 pub(in crate::session) fn asking(call: &Message, modern: bool) -> Option<Message> {
     let mut params: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&call.value(&["params"])?).ok()?;
     if modern {
-        const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-        let mut meta: BTreeMap<String, Box<RawValue>> = serde_json::from_str(params.get("_meta")?.get()).ok()?;
-        let declared = meta.get(CAPABILITIES).map_or("{}", |declared| declared.get());
+        let mut metadata: BTreeMap<String, Box<RawValue>> = serde_json::from_str(params.get("_meta")?.get()).ok()?;
+        let declared = metadata.get(meta::CLIENT_CAPABILITIES).map_or("{}", |declared| declared.get());
         let mut declared: Value = serde_json::from_str(declared).ok()?;
         let extensions = declared.as_object_mut()?.entry("extensions").or_insert_with(|| json!({}));
         extensions.as_object_mut()?.insert(TASKS_EXTENSION.to_owned(), json!({}));
-        meta.insert(CAPABILITIES.to_owned(), to_raw_value(&declared).ok()?);
-        params.insert("_meta".to_owned(), to_raw_value(&meta).ok()?);
+        metadata.insert(meta::CLIENT_CAPABILITIES.to_owned(), to_raw_value(&declared).ok()?);
+        params.insert("_meta".to_owned(), to_raw_value(&metadata).ok()?);
     } else {
         params.insert("task".to_owned(), RawValue::from_string("{}".to_owned()).ok()?);
     }

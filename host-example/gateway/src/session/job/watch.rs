@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_host::job::Job as Work;
-use lro_host::mcp::{self, INVALID_REQUEST, Id, Message, Params, ProtocolError, TASKS_EXTENSION, method};
+use lro_host::mcp::{self, INVALID_REQUEST, Id, Message, Params, ProtocolError, TASKS_EXTENSION, meta, method};
 use lro_host::store::Ulid;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,9 +20,6 @@ const WATCHED_MAX: usize = 100;
 
 /// Least time between two notifications about one job that runs, as a client reads the resource after each.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The notification about a task in revision 2025-11-25.
-const TASK_STATUS_2025: &str = "notifications/tasks/status";
 
 /// JSON-RPC error code for a capability that the client does not declare, from revision 2026-07-28 on.
 const MISSING_CAPABILITY: i32 = -32021;
@@ -177,10 +174,10 @@ impl Update {
         }
         let method = match self.topic {
             Topic::Resource => method::RESOURCE_UPDATED,
-            Topic::Status => TASK_STATUS_2025,
+            Topic::Status => method::TASK_STATUS_2025,
             Topic::Task => method::TASK_STATUS,
         };
-        Some(notification(method, &params))
+        Some(mcp::notification(method, &params))
     }
 }
 
@@ -258,7 +255,7 @@ fn acknowledgment(id: &Id, uris: &[&String], tasks: &[&Ulid]) -> Bytes {
         accepted["taskIds"] = tasks.iter().map(ToString::to_string).collect();
     }
     let params = json!({ "notifications": accepted, "_meta": subscription(id) });
-    notification("notifications/subscriptions/acknowledged", &params.to_string())
+    mcp::notification(method::SUBSCRIPTION_ACKNOWLEDGED, &params.to_string())
 }
 
 /// The error for a client that asks for news of tasks without declaring that it knows tasks.
@@ -272,9 +269,5 @@ fn missing_capability(id: &Id) -> Bytes {
 fn subscription(id: &Id) -> Value {
     // The id came as JSON.
     let id: Value = serde_json::from_str(id.json()).unwrap_or_default();
-    json!({ "io.modelcontextprotocol/subscriptionId": id })
-}
-
-fn notification(method: &str, params: &str) -> Bytes {
-    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
+    json!({ meta::SUBSCRIPTION_ID: id })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message, method};
 use serde_json::value::RawValue;
 
 /// What is kept of the questions of one job, which each status of the job shows.
@@ -26,7 +26,7 @@ impl InputLimits {
 /// Requests of a server that clients answer with what a person or a model says, each with the capability that the client
 /// declares.
 pub(crate) const METHODS: [(&str, &str); 3] =
-    [("elicitation/create", "elicitation"), ("sampling/createMessage", "sampling"), ("roots/list", "roots")];
+    [(method::ELICITATION, "elicitation"), (method::SAMPLING, "sampling"), (method::ROOTS_LIST, "roots")];
 
 /// A request of the server that waits for a client.
 #[derive(Clone, Debug)]

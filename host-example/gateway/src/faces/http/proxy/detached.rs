@@ -12,8 +12,8 @@ use lro_host::mcp::{self, INTERNAL_ERROR, Id};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use super::heartbeats::heartbeat_due;
 use super::reply::respond;
-use super::waits::heartbeat_due;
 use super::{PendingRequests, Proxy, RequestInfo};
 use crate::faces::http::streams::{EVENT_BEGIN, EVENT_END, STREAM_MESSAGES, event_of, is_stream, stream_headers};
 use crate::listener::body;

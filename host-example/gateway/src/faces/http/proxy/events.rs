@@ -12,7 +12,7 @@ use memchr::memchr;
 use tokio::sync::watch;
 
 use super::RequestInfo;
-use super::waits::UPDATE_POLL_INTERVAL;
+use super::heartbeats::UPDATE_POLL_INTERVAL;
 use crate::faces::http::streams::event_of;
 use crate::listener::body;
 use crate::session::{FromServer, Refused, Session, end_of_subscription};

@@ -2,11 +2,11 @@
 
 mod detached;
 mod events;
+mod heartbeats;
 mod pages;
 mod reply;
 mod sessions;
 mod translated;
-mod waits;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -28,9 +28,9 @@ use tokio::sync::watch;
 
 use self::detached::Detachable;
 use self::events::EventStream;
+use self::heartbeats::Decided;
 use self::reply::{failed, respond};
 use self::sessions::Sessions;
-use self::waits::Decided;
 use super::bridge::Bridge;
 use super::streams::empty;
 use super::{RequestHead, upstream};
@@ -209,10 +209,10 @@ impl Proxy {
         };
         let ids = ids_of(&message);
         let send = self.sending(&session, &headers);
-        let message = match (waits::decide(&session, message, Arc::clone(&send)).await, request_info.id.clone()) {
+        let message = match (heartbeats::decide(&session, message, Arc::clone(&send)).await, request_info.id.clone()) {
             (Decided::Now(FromClient::Forward(message)), _) => message,
             (Decided::Now(FromClient::Open(first)), Some(id)) => {
-                return Ok(waits::subscription(session, id, first, self.ending.subscribe()));
+                return Ok(heartbeats::subscription(session, id, first, self.ending.subscribe()));
             }
             (Decided::Now(FromClient::Answer(answer) | FromClient::Open(answer)), _) => {
                 return Ok(json(StatusCode::OK, answer));
@@ -422,8 +422,7 @@ impl Proxy {
     }
 
     /// The session of a request, also one of another replica, or a new one for this request. With tokens, a session must belong
-    /// to the tenant.
-    /// `address` is that of a request that does not start a session.
+    /// to the tenant. `address` is that of a request that does not start a session.
     async fn session(
         &self,
         holder: &Holder,

@@ -12,7 +12,6 @@ use lro_host::mcp::{self, Message};
 
 use super::{Proxy, RequestHead};
 use crate::faces::http::bridge::Credentials;
-use crate::faces::http::modern::SharedServer;
 use crate::faces::http::upstream;
 use crate::listener::guard::{self, Refusal};
 use crate::settings::TranslateMode;
@@ -38,7 +37,7 @@ impl Proxy {
         };
         guard::check_headers(headers, message, true)?;
         let shared = self.bridge.shared(&head.holder, self.credentials(head), message)?;
-        let answered = SharedServer::answer(&shared, message.clone(), head.address).await;
+        let answered = shared.answer(message.clone(), head.address).await;
         if shared.is_understood() {
             self.is_modern.store(true, Ordering::Relaxed);
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lro_host::job::{Job as Work, pause};
 use lro_host::mcp::{
-    self, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Message, ProtocolError, TASKS_EXTENSION, method,
+    self, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Message, ProtocolError, TASKS_EXTENSION, meta, method,
 };
 use lro_host::store::Ulid;
 use serde_json::json;
@@ -30,8 +30,7 @@ pub(super) const SERVER_TASK_WAIT: Duration = Duration::from_millis(500);
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// Where a client says that it knows tasks, from revision 2026-07-28 on.
-const ACCEPTS_TASKS: [&str; 5] =
-    ["params", "_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", TASKS_EXTENSION];
+const ACCEPTS_TASKS: [&str; 5] = ["params", "_meta", meta::CLIENT_CAPABILITIES, "extensions", TASKS_EXTENSION];
 
 /// Where a client of 2025-11-25 says so, in `initialize`.
 const DECLARED: [&str; 3] = ["params", "capabilities", "tasks"];
@@ -44,9 +43,6 @@ const TASK: [&str; 2] = ["params", "task"];
 
 /// Where a client of 2026-07-28 gives input to a task.
 const INPUT_RESPONSES: [&str; 2] = ["params", "inputResponses"];
-
-/// Metadata key of the result of a task, and of the requests for its input, in revision 2025-11-25.
-pub(in crate::session) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// In which form a client hears of the job that its call becomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,7 +174,7 @@ impl TaskRequest {
             TaskRequestKind::Result => match &job {
                 Job::Ended(_, _, result) if !result.is_empty() => {
                     let related = json!({ "taskId": id.to_string() }).to_string();
-                    Ok(String::from_utf8_lossy(&mcp::with_metadata(result, RELATED_TASK, &related)).into_owned())
+                    Ok(String::from_utf8_lossy(&mcp::with_metadata(result, meta::RELATED_TASK, &related)).into_owned())
                 }
                 _ => failed(INTERNAL_ERROR, format!("the task has no result: {}", task.reason())),
             },

@@ -1,9 +1,9 @@
-//! Bounded caches of each tenant: token budgets of clients, schemas of tools, and replies to reuse for identical
+//! Bounded caches of each tenant: token budgets of clients, what is known of tools, and replies to reuse for identical
 //! calls.
 //!
 //! Over HTTP a client of revision 2026-07-28 has no session, so it is identified by its name, version and address;
 //! clients that agree in all three share a budget. The least recently used entry is evicted first: a budget then
-//! restarts, a schema is learned again from the next `tools/list`, and a call goes to the server again.
+//! restarts, a tool is known again from the next `tools/list`, and a call goes to the server again.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -45,8 +45,8 @@ pub(crate) const CLIENTS_MAX: usize = 1_024;
 /// Length at which the name and the version of a client are truncated, in bytes.
 const CLIENT_BYTES_MAX: usize = 128;
 
-/// Maximum size of the schemas of a tenant's tools, with their descriptions that were shortened: 4 MiB.
-pub(crate) const SCHEMAS_BYTES_MAX: usize = 4 << 20;
+/// Maximum size of what is known of a tenant's tools, such as their schemas: 4 MiB.
+const TOOLS_BYTES_MAX: usize = 4 << 20;
 
 /// Maximum size of an input schema that is kept: 64 KiB. A policy gets it with each result of the tool.
 const INPUT_SCHEMA_BYTES_MAX: usize = 64 << 10;
@@ -57,20 +57,22 @@ pub(crate) const REPLIES_BYTES_MAX: usize = 4 << 20;
 /// Overhead of an entry besides its name and value, in bytes.
 const ENTRY_BYTES: usize = 128;
 
-/// Which schema of a tool.
+/// What is known of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum SchemaKind {
-    Input,
-    Output,
-    /// No schema: the whole description of a tool that was listed with a shorter one, as text.
+pub(crate) enum ToolFact {
+    /// JSON Schema of its arguments.
+    InputSchema,
+    /// JSON Schema of its structured content.
+    OutputSchema,
+    /// The whole description of a tool that was listed with a shorter one, as text.
     Description,
-    /// No schema: whether the server runs calls as tasks, as JSON, or [`TASKS_REQUIRED`].
-    Tasks,
-    /// No schema: whether a tool declares structured content, as JSON.
-    Structured,
+    /// Whether the server runs calls as tasks, as JSON, or [`TASKS_REQUIRED`].
+    RunsTasks,
+    /// Whether the tool declares structured content, as JSON.
+    HasOutput,
 }
 
-/// The value of [`SchemaKind::Tasks`] of a tool whose calls have to be tasks.
+/// The value of [`ToolFact::RunsTasks`] of a tool whose calls have to be tasks.
 pub(crate) const TASKS_REQUIRED: &[u8] = b"\"required\"";
 
 /// Estimated tokens of results that a client received inline.
@@ -111,7 +113,7 @@ pub(crate) struct TenantCaches(Mutex<LruCache<String, TenantCache>>);
 #[derive(Debug)]
 struct TenantCache {
     clients: LruCache<ClientKey, (Arc<TokenUsage>, Instant)>,
-    schemas: SizedLruCache<(SchemaKind, String), Bytes>,
+    tools: SizedLruCache<(ToolFact, String), Bytes>,
     replies: SizedLruCache<CallKey, Arc<CachedReply>>,
 }
 
@@ -125,7 +127,7 @@ impl Default for TenantCache {
     fn default() -> Self {
         Self {
             clients: LruCache::new(at_most(CLIENTS_MAX)),
-            schemas: SizedLruCache::new(SCHEMAS_BYTES_MAX),
+            tools: SizedLruCache::new(TOOLS_BYTES_MAX),
             replies: SizedLruCache::new(REPLIES_BYTES_MAX),
         }
     }
@@ -145,57 +147,57 @@ impl TenantCaches {
         })
     }
 
-    /// Stores the schemas of tools.
-    pub(crate) fn learn<'a>(&self, tenant: &str, schemas: impl Iterator<Item = ((SchemaKind, String), &'a [u8])>) {
-        let schemas: BTreeMap<_, _> = schemas.collect();
-        if schemas.is_empty() {
+    /// Stores what is known of tools.
+    pub(crate) fn learn<'a>(&self, tenant: &str, facts: impl Iterator<Item = ((ToolFact, String), &'a [u8])>) {
+        let facts: BTreeMap<_, _> = facts.collect();
+        if facts.is_empty() {
             return;
         }
         self.with(tenant, |tenant| {
-            for (key, schema) in schemas {
-                if key.0 == SchemaKind::Input && schema.len() > INPUT_SCHEMA_BYTES_MAX {
+            for (key, fact) in facts {
+                if key.0 == ToolFact::InputSchema && fact.len() > INPUT_SCHEMA_BYTES_MAX {
                     // An older one is wrong now.
-                    tenant.schemas.remove(&key);
+                    tenant.tools.remove(&key);
                     continue;
                 }
-                let bytes = key.1.len() + schema.len();
-                tenant.schemas.put(key, Bytes::copy_from_slice(schema), bytes);
+                let bytes = key.1.len() + fact.len();
+                tenant.tools.put(key, Bytes::copy_from_slice(fact), bytes);
             }
         });
     }
 
     /// The input schema of a tool, if it has been listed.
     pub(crate) fn input_schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
-        self.schema(tenant, (SchemaKind::Input, tool.to_owned()))
+        self.fact(tenant, (ToolFact::InputSchema, tool.to_owned()))
     }
 
     /// The output schema of a tool that keeps its shape, if it has been listed.
     pub(crate) fn output_schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
-        self.schema(tenant, (SchemaKind::Output, tool.to_owned()))
+        self.fact(tenant, (ToolFact::OutputSchema, tool.to_owned()))
     }
 
     /// The whole description of a tool that was listed with a shorter one.
     pub(crate) fn description(&self, tenant: &str, tool: &str) -> Option<Bytes> {
-        self.schema(tenant, (SchemaKind::Description, tool.to_owned()))
+        self.fact(tenant, (ToolFact::Description, tool.to_owned()))
     }
 
     /// Whether the server runs calls of a tool as tasks, if the tool has been listed.
     pub(crate) fn runs_tasks(&self, tenant: &str, tool: &str) -> Option<bool> {
-        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).map(|runs| runs != "false")
+        self.fact(tenant, (ToolFact::RunsTasks, tool.to_owned())).map(|runs| runs != "false")
     }
 
     /// Whether the server runs calls of a tool as tasks alone.
     pub(crate) fn requires_tasks(&self, tenant: &str, tool: &str) -> bool {
-        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).is_some_and(|runs| runs == TASKS_REQUIRED)
+        self.fact(tenant, (ToolFact::RunsTasks, tool.to_owned())).is_some_and(|runs| runs == TASKS_REQUIRED)
     }
 
     /// Whether a tool declares structured content, if it has been listed while the gateway gives outputs.
     pub(crate) fn is_structured(&self, tenant: &str, tool: &str) -> Option<bool> {
-        self.schema(tenant, (SchemaKind::Structured, tool.to_owned())).map(|structured| structured == "true")
+        self.fact(tenant, (ToolFact::HasOutput, tool.to_owned())).map(|structured| structured == "true")
     }
 
-    fn schema(&self, tenant: &str, key: (SchemaKind, String)) -> Option<Bytes> {
-        self.with(tenant, |tenant| tenant.schemas.get(&key).cloned())
+    fn fact(&self, tenant: &str, key: (ToolFact, String)) -> Option<Bytes> {
+        self.with(tenant, |tenant| tenant.tools.get(&key).cloned())
     }
 
     /// The reply to an earlier identical call.
@@ -209,8 +211,8 @@ impl TenantCaches {
         self.with(tenant, |tenant| tenant.replies.put(key, Arc::new(reply), bytes));
     }
 
-    fn with<T>(&self, tenant: &str, use_it: impl FnOnce(&mut TenantCache) -> T) -> T {
-        use_it(self.0.lock().get_or_insert_mut_ref(tenant, TenantCache::default))
+    fn with<T>(&self, tenant: &str, act: impl FnOnce(&mut TenantCache) -> T) -> T {
+        act(self.0.lock().get_or_insert_mut_ref(tenant, TenantCache::default))
     }
 }
 

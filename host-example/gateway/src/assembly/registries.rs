@@ -13,7 +13,7 @@ use crate::settings::Config;
 /// Why an artifact is not pulled or pushed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RemoteError {
+pub enum RegistriesError {
     /// The registry does not give or take it.
     #[error("cannot use {reference}")]
     Registry {
@@ -44,14 +44,14 @@ pub enum RemoteError {
 
 /// Pulls and pushes policies. Credentials are read anew each time: they may expire while a gateway runs.
 #[derive(Debug)]
-pub struct Remote {
+pub struct PolicyRegistries {
     plain_http: Vec<String>,
     limit: Duration,
     bytes_max: u64,
     cache: Option<ComponentCache>,
 }
 
-impl Remote {
+impl PolicyRegistries {
     /// As configured. Pulled components are cached beside compiled code; without the cache, which is logged, every start
     /// pulls them.
     pub fn new(config: &Config) -> Self {
@@ -70,13 +70,13 @@ impl Remote {
     /// The component that a reference stands for now, and the reference with the digest of its manifest.
     ///
     /// # Errors
-    /// [`RemoteError`] if the registry does not give it.
-    pub fn pull(&self, reference: &Reference) -> Result<(Reference, Source), RemoteError> {
+    /// [`RegistriesError`] if the registry does not give it.
+    pub fn pull(&self, reference: &Reference) -> Result<(Reference, Source), RegistriesError> {
         self.within_limit(reference, async |registries: Registries| {
             let artifact = registries.resolve(reference).await.map_err(refused(reference))?;
             let signature = artifact.signature.clone();
             if signature.as_ref().is_some_and(|text| text.len() as u64 > SIGNATURE_BYTES_MAX) {
-                return Err(RemoteError::Signature(Box::new(reference.clone())));
+                return Err(RegistriesError::Signature(Box::new(reference.clone())));
             }
             let pinned = reference.with_digest(artifact.digest);
             let digest = Digest(artifact.component.0);
@@ -96,8 +96,8 @@ impl Remote {
     /// Pushes a component and its signature. Returns the reference with the digest of its manifest.
     ///
     /// # Errors
-    /// [`RemoteError`] if the registry does not take it.
-    pub fn push(&self, reference: &Reference, source: &Source) -> Result<Reference, RemoteError> {
+    /// [`RegistriesError`] if the registry does not take it.
+    pub fn push(&self, reference: &Reference, source: &Source) -> Result<Reference, RegistriesError> {
         let Source { bytes, signature } = source;
         self.within_limit(reference, async |registries: Registries| {
             let pushed = registries.push(reference, bytes, signature.as_deref()).await;
@@ -143,35 +143,35 @@ impl Remote {
     fn within_limit<T: Send>(
         &self,
         reference: &Reference,
-        speak: impl AsyncFnOnce(Registries) -> Result<T, RemoteError> + Send,
-    ) -> Result<T, RemoteError> {
+        speak: impl AsyncFnOnce(Registries) -> Result<T, RegistriesError> + Send,
+    ) -> Result<T, RegistriesError> {
         let credentials = Credentials::load(|name| env::var_os(name))?;
         let registries = Registries { credentials, plain_http: self.plain_http.clone() };
         let run = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map_err(RemoteError::System)?.block_on(async {
+            runtime.map_err(RegistriesError::System)?.block_on(async {
                 let spoken = tokio::time::timeout(self.limit, speak(registries)).await;
-                let late = |_| RemoteError::Time { reference: Box::new(reference.clone()), limit: self.limit };
+                let late = |_| RegistriesError::Time { reference: Box::new(reference.clone()), limit: self.limit };
                 spoken.map_err(late)?
             })
         };
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("lro-fetch".into());
-            let started = thread.spawn_scoped(scope, run).map_err(RemoteError::System)?;
-            started.join().unwrap_or_else(|_| Err(RemoteError::System(io::Error::other("the thread panicked"))))
+            let started = thread.spawn_scoped(scope, run).map_err(RegistriesError::System)?;
+            started.join().unwrap_or_else(|_| Err(RegistriesError::System(io::Error::other("the thread panicked"))))
         })
     }
 }
 
-fn refused(reference: &Reference) -> impl FnOnce(lro_oci::Error) -> RemoteError {
-    move |source| RemoteError::Registry { reference: Box::new(reference.clone()), source }
+fn refused(reference: &Reference) -> impl FnOnce(lro_oci::Error) -> RegistriesError {
+    move |source| RegistriesError::Registry { reference: Box::new(reference.clone()), source }
 }
 
 /// The reason alone, where the reference is named already.
-fn reason(error: &RemoteError) -> String {
+fn reason(error: &RegistriesError) -> String {
     match error {
-        RemoteError::Registry { source, .. } => source.to_string(),
-        RemoteError::Time { limit, .. } => {
+        RegistriesError::Registry { source, .. } => source.to_string(),
+        RegistriesError::Time { limit, .. } => {
             format!("the registry took longer than {} ms (loading.fetch-ms)", limit.as_millis())
         }
         error => error.to_string(),
