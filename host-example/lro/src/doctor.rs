@@ -39,8 +39,8 @@ const ADVICE_COMMAND: &str = "what the server says stands above. Run the command
     messages to standard output; a program that is not in PATH needs its path, a slow one --timeout";
 
 /// What to do about a URL without a server.
-const ADVICE_URL: &str = "the URL must be the endpoint of a server for Streamable HTTP, with the tokens that it wants in \
-    `gateway.headers`; a slow one needs --timeout";
+const ADVICE_URL: &str = "the URL must be the endpoint of a Streamable HTTP server, with its tokens in \
+    `gateway.upstream-headers`; for a slow server, raise --timeout";
 
 /// The client whose model is asked for, if none is named: as most clients do, it shows all of a result.
 const ANY_CLIENT: &str = "any-client";
