@@ -54,7 +54,7 @@ enum NoText {
     Load(#[from] LoadError),
     #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("the component {0}")]
+    #[error("the component {}", .0.with_keys("documents-"))]
     Call(CallError),
     #[error("{}", described(.0))]
     Document(DocumentError),

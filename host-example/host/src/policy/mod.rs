@@ -182,10 +182,10 @@ pub enum LoadError {
     #[error("policy does not compile or does not match the contract: {}", quoted(.0))]
     Compile(String),
     /// Compiling took longer than [`CompileLimits::time`].
-    #[error("policy takes longer than {} ms to compile (limit time)", .0.as_millis())]
+    #[error("policy takes longer than {} ms to compile (loading.compile-ms)", .0.as_millis())]
     CompileTime(Duration),
     /// Compiling needed more than [`CompileLimits::memory_bytes`].
-    #[error("policy needs more than {0} bytes of memory to be compiled (limit memory-bytes)")]
+    #[error("policy needs more than {0} bytes of memory to be compiled (loading.compile-memory-bytes)")]
     CompileMemory(u64),
     /// [`CompileLimits::at_once`] other components were being compiled for all of [`CompileLimits::time`].
     #[error("policy waited {} ms to be compiled, because too many others are being compiled: try again", .0.as_millis())]
