@@ -160,7 +160,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     // Nothing is kept.
     let directory = TempDir::new().context("cannot create a temporary directory")?;
     let mut rehearsed = config.clone();
-    rehearsed.dir = directory.path().to_owned();
+    // The umask may let others write to the temporary directory, where a store opens none; one below it is made private.
+    rehearsed.dir = directory.path().join("store");
     rehearsed.store = None;
     rehearsed.fsync = Fsync::Never;
     let rehearsal = Rehearsal::new(&rehearsed, Some(&helper))?;
