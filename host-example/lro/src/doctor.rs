@@ -4,11 +4,11 @@ use std::env;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
+use lro_gateway::Rehearsal;
 use lro_gateway::settings::{ClientProfile, Config, KnownClient, Sees, Size, SizeUnit, UpstreamUrl};
-use lro_gateway::{Gateway, GatewayError, Rehearsal};
 use lro_host::job;
 use lro_host::mcp::Message;
 use lro_host::store::Fsync;
@@ -21,7 +21,7 @@ use crate::clients::name_and_version;
 use crate::collect::{object, url};
 use crate::exit::Exit;
 use crate::output::{self, Terminal};
-use crate::server::{REVISION, Server};
+use crate::server::{self, REVISION, Server};
 use crate::truncate::sizes;
 
 const EXAMPLES: &str = "Examples:
@@ -137,14 +137,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         return Ok(Exit::Usage);
     }
     let (name, version) = name_and_version(&arguments.client);
-    let mut forwarding = config.clone();
-    forwarding.enabled = false;
-    forwarding.gateway.upstream = arguments.upstream.clone();
-    let helper = env::current_exe()?;
-    let gateway = Gateway::new(&forwarding, &arguments.command, Some(&helper)).map_err(|error| match error {
-        GatewayError::NoServer => anyhow!("no server given: add its command after `--`, or use --upstream URL"),
-        error => error.into(),
-    })?;
+    let gateway = server::forwarding(config, arguments.upstream.clone(), &arguments.command)?;
     let timeout = Duration::from_secs(arguments.timeout);
     let client = json!({"name": name, "version": if version.is_empty() { "0" } else { version }});
     let started = job::finish(Server::start_as(gateway, &client, Some(timeout)));
@@ -164,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     rehearsed.dir = directory.path().join("store");
     rehearsed.store = None;
     rehearsed.fsync = Fsync::Never;
-    let rehearsal = Rehearsal::new(&rehearsed, Some(&helper))?;
+    let rehearsal = Rehearsal::new(&rehearsed, Some(&env::current_exe()?))?;
     let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
     let mut stage = Stage { rehearsal, profile: &profile, count: 0 };
     let about = stage.exchange("initialize", &hello, &server.hello);
