@@ -289,7 +289,8 @@ impl Policy {
     /// # Errors
     /// The first check that fails.
     pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, LoadError> {
-        let digest = identify(&source.bytes, options)?;
+        let digest = Digest::of(&source.bytes);
+        check_identity(&source.bytes, &digest, options)?;
         let claims = if options.signers.is_empty() { Claims::default() } else { source.check_signature(options)? };
         Ok(Self { inner: Inner::compile(sandbox, &source.bytes, digest, options)?, claims: Arc::new(claims) })
     }
@@ -299,7 +300,8 @@ impl Policy {
     /// # Errors
     /// As [`Policy::load`].
     pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, LoadError> {
-        let digest = identify(bytes, options)?;
+        let digest = Digest::of(bytes);
+        check_identity(bytes, &digest, options)?;
         if !options.signers.is_empty() {
             return Err(LoadError::Unsigned);
         }
@@ -363,17 +365,16 @@ fn start_limits() -> Limits {
     Limits { wall_time: START_TIME_MAX, memory_bytes: usize::MAX, table_elements: usize::MAX, ..Limits::default() }
 }
 
-/// Checks pin and size, and returns the digest.
-fn identify(bytes: &[u8], options: &LoadOptions) -> Result<Digest, LoadError> {
-    let digest = Digest::of(bytes);
-    if let Some(expected) = options.pin.filter(|pin| *pin != digest) {
-        return Err(LoadError::Pin { expected, found: digest });
+/// Checks pin and size of a component with this digest.
+fn check_identity(bytes: &[u8], digest: &Digest, options: &LoadOptions) -> Result<(), LoadError> {
+    if let Some(expected) = options.pin.filter(|pin| pin != digest) {
+        return Err(LoadError::Pin { expected, found: *digest });
     }
     let found = bytes.len() as u64;
     if found > options.bytes_max {
         return Err(LoadError::TooLarge { found, limit: options.bytes_max });
     }
-    Ok(digest)
+    Ok(())
 }
 
 fn compile(
