@@ -65,7 +65,7 @@ use crate::sandbox::{Limits, Prepared, Sandbox, gate, one_line};
 pub const POLICY_BYTES_MAX: u64 = 64 << 20;
 
 /// Maximum time that a policy takes to start: 5 s. The built-in policy takes less than 1 ms.
-pub const START_TIME_MAX: Duration = Duration::from_secs(5);
+const START_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The built-in policy, `guest/policy` of this workspace.
 pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
@@ -284,7 +284,7 @@ impl Inner {
 
 impl Policy {
     /// Loads a component. Checks pin, size, signature, kind, imports and version, in this order, then compiles it and
-    /// creates one instance as a test. The bytes that are checked are the bytes that are compiled.
+    /// creates one instance as a test, which may take 5 s. The bytes that are checked are the bytes that are compiled.
     ///
     /// # Errors
     /// The first check that fails.

@@ -116,7 +116,7 @@ pub const LEFT_AGE_DEFAULT: Duration = Duration::from_secs(3600);
 /// Default of [`BucketConfig::lease_time`].
 pub const LEASE_TIME_DEFAULT: Duration = Duration::from_secs(30);
 /// Default of [`BucketConfig::ledger_time`].
-pub const LEDGER_TIME_DEFAULT: Duration = Duration::from_secs(5);
+const LEDGER_TIME_DEFAULT: Duration = Duration::from_secs(5);
 /// Name of the cursor key in the root, or in the bucket.
 const CURSOR_KEY: &str = ".cursor-key";
 /// Maximum length of a tenant's directory name, in bytes.
@@ -168,8 +168,7 @@ pub struct BucketConfig {
     /// The jobs of a store that has ended are lost from then on, its sessions free, and a sweep that it has begun over. Clocks are compared
     /// with that of the bucket.
     pub lease_time: Duration,
-    /// How often a store writes what it has added for a tenant to the ledger of the tenant, at most, and how old what it has read
-    /// there may be: within twice this time, a quota may be exceeded by what other stores add.
+    /// Time between two looks at the ledger of a tenant, 5 s by default: what stores add within twice this time may exceed a quota.
     pub ledger_time: Duration,
     /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
