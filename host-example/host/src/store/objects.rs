@@ -99,6 +99,7 @@ impl Objects {
     /// Takes credentials from the environment. Sends no request.
     pub(super) fn open(config: &BucketConfig) -> Result<Self, StoreError> {
         static PROVIDER: Once = Once::new();
+        // Fails only if the program has installed a provider already, which serves as well.
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let url = config.url.trim_end_matches('/').to_owned();
         let failed = |source| StoreError::bucket("open", PathBuf::from(&url), source);
