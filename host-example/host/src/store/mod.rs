@@ -134,7 +134,7 @@ pub struct StoreConfig {
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
     /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`]. In a bucket, sizes of objects count, and what
-    /// other stores have added in the last seconds may not: see [`BucketConfig::ledger_time`].
+    /// other stores have just added may not: see [`BucketConfig::ledger_time`].
     pub tenant_bytes_max: u64,
     /// Maximum disk usage of all offloads, in bytes. In a bucket, the store that sweeps makes room, so that it may
     /// be exceeded by what is added between two sweeps: see [`Store::sweep_in_turn`].
@@ -164,9 +164,7 @@ pub struct BucketConfig {
     /// lines are keys of 64 hexadecimal digits. The first encrypts, and each decrypts. It is read at each use. With it, a tenant
     /// without a key can neither publish nor read, and what is not encrypted is refused. `None`: nothing is encrypted here.
     pub keys: Option<PathBuf>,
-    /// Time for which the lease of a store that runs jobs or holds sessions holds, in whole seconds: it is renewed three times in it.
-    /// The jobs of a store that has ended are lost from then on, its sessions free, and a sweep that it has begun over. Clocks are compared
-    /// with that of the bucket.
+    /// Whole seconds after which a store that no longer renews its lease counts as ended: its jobs are lost, and its sessions free.
     pub lease_time: Duration,
     /// Time between two looks at the ledger of a tenant, 5 s by default: what stores add within twice this time may exceed a quota.
     pub ledger_time: Duration,
