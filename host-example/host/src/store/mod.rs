@@ -257,9 +257,9 @@ impl OpenRoot {
 
 /// Contents of a store.
 ///
-/// In a bucket, bytes are the sizes of objects. Otherwise they are disk usage, because many small files use up blocks and inodes first: each file counts in whole blocks of 4
-/// KiB, or as what the system has allocated if that is more, and each file and directory counts another 4 KiB for its
-/// inode and name.
+/// In a bucket, bytes are the sizes of objects. Otherwise they are disk usage, because many small files use up blocks and inodes
+/// first: each file counts in whole blocks of 4 KiB, or as what the system has allocated if that is more, and each file and
+/// directory counts another 4 KiB for its inode and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Number of published offloads.
