@@ -313,7 +313,7 @@ fn a_registry_with_tokens() {
     assert!(message.contains("192.0.2.1 would be asked without TLS"), "{message}");
 }
 
-/// Without TLS are only registries that are named, beside those whose address says that they are on this machine.
+/// Without TLS, only registries are asked that are named, or whose address says that they are on this machine.
 #[test]
 fn a_registry_without_tls_has_to_be_named() {
     let home = Home::isolated();
