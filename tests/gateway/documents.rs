@@ -108,6 +108,6 @@ fn a_document_that_needs_too_much_is_bytes() {
     let mut gateway = Script::new().call("read", result(&["chromium.pdf"])).with_toml(&toml);
     gateway.descriptor("read");
     let told = gateway.told("a document has no text to ask about");
-    assert!(told.contains("memory-bytes"), "{told}");
+    assert!(told.contains("(limit documents-memory-bytes)"), "{told}");
     assert!(gateway.files().contains(&file("chromium.pdf")) && !gateway.holds(b"invoice number"));
 }

@@ -568,6 +568,21 @@ fn a_restarted_modern_server_gets_no_handshake() {
     assert!(gate.end().success());
 }
 
+// The second time, the server says nothing.
+#[test]
+fn a_restarted_server_that_does_not_shake_hands() {
+    let (mark, files) = (new_mark(), TempDir::new().unwrap());
+    let been = path_text(&files.path().join("been"));
+    let script = format!(r#"[ -e "$1" ] && exec sleep 600; : > "$1"; exec {}"#, faulty(&[&mark]).join(" "));
+    let command = words(&["sh", "-c", &script, &mark, &been]);
+    let mut gate = Gate::start(&["--start-timeout-ms", "200"], &command, &mark, &Environment::new());
+    gate.shake_hands();
+    assert_contains(&error(&gate.call(1, "exit", json!({"status": 3}))), "exited with status 3");
+    let refused = error(&gate.call(2, "echo", json!({"text": "on"})));
+    assert_contains(&refused, "did not answer initialize within 200 ms (gateway.start-timeout-ms)");
+    assert!(gate.end().success());
+}
+
 #[test]
 fn a_pipeline_of_calls_over_a_death() {
     let mut gate = Gate::ready(&[]);

@@ -313,6 +313,21 @@ fn a_registry_with_tokens() {
     assert!(message.contains("192.0.2.1 would be asked without TLS"), "{message}");
 }
 
+/// Without TLS, only registries are asked that are named, or whose address says that they are on this machine.
+#[test]
+fn a_registry_without_tls_has_to_be_named() {
+    let home = Home::isolated();
+    let blob = Answer::ok("application/octet-stream", version(1));
+    let registry = Scripted::with(MANIFEST, &manifest(&version(1)), &blob);
+    let name = registry.address.replace("127.0.0.1", "0.0.0.0");
+    let (reference, out) = (format!("oci://{name}/policy:1"), path_text(&home.path("out.wasm")));
+    let pull = ["policy", "pull", &reference, "-o", &out, "--loading-fetch-ms", "5000"];
+    refusal(&home, &pull, &[]);
+    let output = home.lro(&[&pull[..], &["--loading-plain-http", &name]].concat(), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output.stderr));
+    assert_eq!(fs::read(&out).unwrap(), version(1));
+}
+
 /// Whatever a registry sends instead of a component is named, and nothing is written.
 #[test]
 fn what_is_not_the_component_is_refused() {

@@ -212,8 +212,9 @@ fn hostile_programs_end_within_their_limits() {
             Ok(answer) => panic!("{filter} answered {answer:?}"),
         };
         let text = error.to_string();
-        let names_limit =
-            ["wall-time-ms", "memory-bytes", "ran out of stack (limit"].iter().any(|limit| text.contains(limit));
+        let names_limit = ["query.wall-time-ms", "query.memory-bytes", "ran out of stack (limit"]
+            .iter()
+            .any(|limit| text.contains(limit));
         // A program may also be refused by a limit of its own, record for record.
         let refused = matches!(
             &error,

@@ -215,7 +215,7 @@ pub fn config(url: &str, port: u16) -> BucketConfig {
 
 /// Runs a request of the tests themselves, to the server.
 fn request<T>(url: &str, request: impl AsyncFnOnce(&dyn ObjectStore, &Key) -> object_store::Result<T>) -> T {
-    // It may have been chosen.
+    // Fails only if the program has installed a provider already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let options = config(url, Service::of(url).port()).options;
     let (store, prefix) = parse_url_opts(&url.parse().unwrap(), options).unwrap();

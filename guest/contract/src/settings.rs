@@ -15,7 +15,7 @@ pub const THRESHOLD_DEFAULT: NonZeroU64 = match NonZeroU64::new(50_000) {
     None => NonZeroU64::MIN,
 };
 /// Default of [`PolicySettings::inline_limit`], in bytes.
-pub const INLINE_LIMIT_DEFAULT: u32 = 512;
+const INLINE_LIMIT_DEFAULT: u32 = 512;
 /// Default of [`PolicySettings::descriptor_limit`], in characters: below the 50,000 at which clients themselves write a
 /// result to a file.
 pub const DESCRIPTOR_LIMIT_DEFAULT: NonZeroU32 = match NonZeroU32::new(40_000) {
@@ -23,13 +23,13 @@ pub const DESCRIPTOR_LIMIT_DEFAULT: NonZeroU32 = match NonZeroU32::new(40_000) {
     None => NonZeroU32::MIN,
 };
 /// Default of [`PolicySettings::header_type`].
-pub const HEADER_TYPE_DEFAULT: &str = "mcp_lro";
+const HEADER_TYPE_DEFAULT: &str = "mcp_lro";
 /// Default of [`PolicySettings::images_max`]: as many as the smallest known limit of a request to a model allows.
-pub const IMAGES_MAX_DEFAULT: u32 = 20;
+const IMAGES_MAX_DEFAULT: u32 = 20;
 /// Default of [`PolicySettings::images_bytes`]: 8 MiB, about 11 MB of base64.
-pub const IMAGES_BYTES_DEFAULT: u64 = 8 << 20;
+const IMAGES_BYTES_DEFAULT: u64 = 8 << 20;
 /// Default of [`PolicySettings::truncate_suffix`].
-pub const TRUNCATE_SUFFIX_DEFAULT: &str = "\n\n[truncated: the result was larger than the limit]";
+const TRUNCATE_SUFFIX_DEFAULT: &str = "\n\n[truncated: the result was larger than the limit]";
 
 /// Maximum bytes of text from a policy in a log.
 pub const LOG_BYTES_DEFAULT: usize = 4 << 10;

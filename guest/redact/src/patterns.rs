@@ -1,5 +1,6 @@
 //! Removes what looks like a secret from a text that is given in slices.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
 use lro_json::masks::{BLOCK, Masks};
@@ -163,14 +164,8 @@ impl<'a> Scrubber<'a> {
         let search = Search { text, bytes, before: &self.before, complete: piece.complete, rules: self.rules };
         let mut seen = if view.is_plain() { piece.seen.within(&piece.range) } else { Seen::default() };
         let mut next = search.find(at, &mut seen);
-        loop {
-            let is_cell =
-                cells.peek().is_some_and(|cell| next.as_ref().is_none_or(|next| cell.range.start <= next.range.start));
-            let Some(Match { evidence, range, class, quote, width }) =
-                (if is_cell { cells.next() } else { next.take() })
-            else {
-                break;
-            };
+        while let Some((found, is_cell)) = next_match(&mut cells, &mut next) {
+            let Match { evidence, range, class, quote, width } = found;
             // The cells there are not known yet.
             if has_tables && !piece.complete && evidence.min(range.start) >= read {
                 break;
@@ -240,6 +235,17 @@ impl<'a> Scrubber<'a> {
             out.extend([quote, inside, quote]);
         }
     }
+}
+
+/// Takes the match that begins first, and says whether it is a cell. Of two that begin together it is the cell.
+fn next_match<'a>(
+    cells: &mut Peekable<impl Iterator<Item = Match<'a>>>,
+    pattern: &mut Option<Match<'a>>,
+) -> Option<(Match<'a>, bool)> {
+    let is_cell =
+        cells.peek().is_some_and(|cell| pattern.as_ref().is_none_or(|pattern| cell.range.start <= pattern.range.start));
+    let found = if is_cell { cells.next() } else { pattern.take() };
+    found.map(|found| (found, is_cell))
 }
 
 /// Up to where an incomplete text is decided: the last line that is followed by enough, or the middle of a longer one.

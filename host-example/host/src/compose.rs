@@ -26,10 +26,10 @@ use wasm_encoder::{
 use wasmparser::{BinaryReaderError, ComponentExternalKind, Encoding, Parser, Payload, Validator, WasmFeatures};
 
 /// The component that does a host's work: `guest/adapter`.
-pub const ADAPTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_adapter.wasm"));
+const ADAPTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_adapter.wasm"));
 
 /// The component before policies of the contract 0.1.0: `guest/bridge`.
-pub const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_bridge.wasm"));
+const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_bridge.wasm"));
 
 /// The component between a client and a server over HTTP: `guest/middleware`.
 pub const MIDDLEWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_middleware.wasm"));

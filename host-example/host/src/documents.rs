@@ -25,13 +25,13 @@ pub const DOCUMENT_TIME_DEFAULT: Duration = Duration::from_secs(2);
 pub const DOCUMENT_MEMORY_BYTES_DEFAULT: usize = 256 << 20;
 
 /// Largest document that is read: 32 MiB. It is copied into the memory of the component.
-pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
+const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
 /// Longest text of a document: 32 MiB, in a quarter of that memory as it grows.
-pub const DOCUMENT_TEXT_BYTES_MAX: u32 = 32 << 20;
+const DOCUMENT_TEXT_BYTES_MAX: u32 = 32 << 20;
 
 /// Most documents of one result that are read, so that they take a bounded time.
-pub const DOCUMENTS_MAX: usize = 8;
+const DOCUMENTS_MAX: usize = 8;
 
 /// Bytes that pass beside a text when it is returned.
 const CROSSING_BYTES: usize = 64 << 10;
@@ -54,7 +54,7 @@ enum NoText {
     Load(#[from] LoadError),
     #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("the component {0}")]
+    #[error("the component {}", .0.with_keys("documents-"))]
     Call(CallError),
     #[error("{}", described(.0))]
     Document(DocumentError),
@@ -70,7 +70,7 @@ fn described(error: &DocumentError) -> String {
     }
 }
 
-/// Reads documents. Clones share their state.
+/// Reads documents of up to 32 MiB, 8 of each result, whose texts may have as much. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Documents {
     reader: Arc<BuiltIn<PreparedDocumentReader>>,

@@ -53,7 +53,7 @@ pub enum ExtractError {
     #[error(transparent)]
     Question(#[from] QuestionError),
     /// The call into the component failed.
-    #[error("the query {0}")]
+    #[error("the query {}", .0.with_keys("query."))]
     Call(CallError),
     /// An answer that has to be whole has more results than fit into one.
     #[error(

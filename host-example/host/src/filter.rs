@@ -3,6 +3,7 @@
 
 mod convert;
 mod documents;
+mod error;
 mod trial;
 
 use std::pin::{Pin, pin};
@@ -15,15 +16,14 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use self::convert::check_plan;
+pub use self::error::FilterError;
 use crate::SPANS;
 use crate::documents::Documents;
 use crate::faults::{caught, caught_while};
 use crate::job::{self, INLINE_BYTES, Job};
 use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
-use crate::sandbox::{
-    CallError, Change, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Watch, Written, one_line,
-};
+use crate::sandbox::{Change, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Watch, Written};
 use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size};
 use crate::store::{
     Digest, Early, FileRecord, Fsync, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339,
@@ -31,9 +31,6 @@ use crate::store::{
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Maximum length in bytes of a panic message in an error.
-const PANIC_MESSAGE_BYTES_MAX: usize = 500;
 
 /// The tool call whose result is to be filtered.
 #[derive(Clone, Debug)]
@@ -157,92 +154,6 @@ impl Decision {
     }
 }
 
-/// Why a policy's decision was not carried out.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FilterError {
-    /// A call into the policy failed.
-    #[error("the policy {0}")]
-    Call(CallError),
-    /// Opening the store, staging or publishing failed.
-    #[error(transparent)]
-    Store(#[from] Arc<StoreError>),
-    /// The policy's answer is invalid or does not match what it wrote.
-    #[error("the policy answered with {0}")]
-    Answer(String),
-    /// The system provided no random numbers for an id.
-    #[error("cannot generate an id: no random numbers available")]
-    Random(#[source] std::io::Error),
-    /// The call was not admitted.
-    #[error(transparent)]
-    Slot(#[from] SlotError),
-    /// The call did not return in time.
-    #[error("the policy did not come back within {} ms", .0.as_millis())]
-    Lost(Duration),
-    /// The host panicked during the call. Its instance, permit and directory are released; other calls are not
-    /// affected.
-    #[error("the host panicked: {}", one_line(.0, PANIC_MESSAGE_BYTES_MAX))]
-    Panic(String),
-}
-
-impl FilterError {
-    /// Kind of the error in one word, for logs and metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Call(CallError::Deadline(_)) => "deadline",
-            Self::Call(CallError::Memory(_)) => "memory",
-            Self::Call(CallError::Table(_)) => "table",
-            Self::Call(CallError::Instances(_)) => "instances",
-            Self::Call(CallError::Fuel(_) | CallError::FuelDisabled) => "fuel",
-            Self::Call(CallError::Stack) => "stack",
-            Self::Call(CallError::Crossing(_)) => "crossing",
-            Self::Call(CallError::Quota { .. }) => "quota",
-            Self::Call(CallError::Busy(_)) => "busy",
-            Self::Call(CallError::Trap(_)) => "trap",
-            Self::Call(CallError::Policy(_)) => "refused",
-            Self::Call(CallError::Output(_)) => "output",
-            Self::Store(_) => "store",
-            Self::Answer(_) => "answer",
-            Self::Random(_) => "random",
-            Self::Slot(SlotError::Absent(_)) => "absent",
-            Self::Slot(SlotError::Busy(_)) => "busy",
-            Self::Slot(SlotError::Parked(_)) => "parked",
-            Self::Lost(_) => "lost",
-            Self::Panic(_) => "panic",
-        }
-    }
-
-    /// Whether the policy was not called because too many calls are running. Such a result has not been inspected,
-    /// so it must not pass.
-    fn is_busy(&self) -> bool {
-        matches!(self, Self::Call(CallError::Busy(_)) | Self::Slot(SlotError::Busy(_)))
-    }
-
-    /// Error message for clients, without paths of this machine and internals of the host. The full message is in the
-    /// log.
-    pub fn for_client(&self) -> String {
-        match self {
-            Self::Store(error) => error.for_client(),
-            Self::Panic(_) => "the host panicked".to_owned(),
-            error => error.to_string(),
-        }
-    }
-
-    /// Whether the policy is at fault, and not the result, its settings or the disk. Repeated failures of this kind
-    /// park the policy.
-    pub fn is_fault_of_policy(&self) -> bool {
-        let is_call_at_fault = |error: &CallError| {
-            use CallError::{Crossing, Deadline, Fuel, Instances, Memory, Stack, Table, Trap};
-            matches!(error, Crossing(_) | Deadline(_) | Fuel(_) | Instances(_) | Memory(_) | Stack | Table(_) | Trap(_))
-        };
-        match self {
-            Self::Call(error) => is_call_at_fault(error),
-            Self::Answer(_) => true,
-            _ => false,
-        }
-    }
-}
-
 impl Outcome {
     /// Its name in logs, metrics and reports.
     pub const fn name(&self) -> &'static str {
@@ -269,6 +180,7 @@ impl Outcome {
     }
 }
 
+<<<<<<< HEAD
 /// The name of a verdict in metrics and reports: that of the [`Outcome`] it asks for.
 pub const fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {
@@ -299,6 +211,8 @@ impl From<CallError> for FilterError {
     }
 }
 
+=======
+>>>>>>> 22bb8d57a5b82bf68ed81c6c8ad443528f632ae0
 /// The slot of a policy, the store it writes to, and the limits of its calls. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -323,6 +237,28 @@ struct Output {
     offloaded_tokens: u64,
     notes: Vec<String>,
     cost: Cost,
+}
+
+/// A policy at work on a result: `call` is what it is told about the request, and `id` that of the offload.
+#[derive(Clone, Copy)]
+struct Running<'a> {
+    filter: &'a Filter,
+    policy: &'a Policy,
+    request: &'a Request,
+    call: &'a types::Call,
+    id: Ulid,
+}
+
+/// Why a result was not filtered, and whether the policy had decided to offload it by then.
+struct Failed {
+    wrote: bool,
+    error: FilterError,
+}
+
+impl From<FilterError> for Failed {
+    fn from(error: FilterError) -> Self {
+        Self { wrote: false, error }
+    }
 }
 
 impl Filter {
@@ -374,7 +310,7 @@ impl Filter {
     /// As [`Filter::apply`], for use inside a [`Job`].
     pub async fn apply_in_job(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
         let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, policy: None, failure: None };
-        if let Err((wrote, error)) = self.decide(request, payload, &mut decision).await {
+        if let Err(Failed { wrote, error }) = self.decide(request, payload, &mut decision).await {
             let (tenant, tool, kind) = (&request.tenant, &request.tool, error.kind());
             match wrote {
                 // Logged once, when it was parked.
@@ -422,125 +358,28 @@ impl Filter {
         inspected
     }
 
-    /// The error says whether the policy had already decided to offload. Both calls use the same version of the policy.
-    async fn decide(
-        &self,
-        request: &Request,
-        payload: &Arc<Payload>,
-        decision: &mut Decision,
-    ) -> Result<(), (bool, FilterError)> {
+    /// Has the policy decide, and carries that out with the same version of it.
+    async fn decide(&self, request: &Request, payload: &Arc<Payload>, decision: &mut Decision) -> Result<(), Failed> {
         let id = request.handle.map_or_else(Ulid::generate, Ok);
-        let id = id.map_err(|error| (false, FilterError::Random(error)))?;
-        let admitted = self.slot.admit().await.map_err(|error| (false, error.into()))?;
+        let id = id.map_err(FilterError::Random)?;
+        let admitted = self.slot.admit().await.map_err(FilterError::from)?;
         decision.policy = Some(*admitted.policy().digest());
         let call = self.call(request, id);
         let (own_parts, mut payload) = (payload.parts().len(), Arc::clone(payload));
-        let done = self.carry_out(admitted.policy(), request, &call, id, &mut payload, decision).await;
-        let failure = done.as_ref().err().map(|(_, error)| error);
+        let running = Running { filter: self, policy: admitted.policy(), request, call: &call, id };
+        let done = running.carry_out(&mut payload, decision).await;
+        let failure = done.as_ref().err().map(|failed| &failed.error);
         settle(&admitted, &request.tenant, failure);
-        if let Some(running) = self.slot.trial().as_ref()
+        if let Some(trial) = self.slot.trial().as_ref()
             && let Some(decided) = trial::decided(&decision.outcome, failure)
         {
             let (filter, request, tool) = (self.clone(), request.clone(), request.tool.clone());
-            running.offer(&tool, move |policy| {
-                trial::compare(&filter, policy, &request, &call, (&payload, own_parts), &decided)
+            trial.offer(&tool, move |policy| {
+                let running = Running { filter: &filter, policy, request: &request, call: &call, id };
+                trial::compare(&running, (&payload, own_parts), &decided)
             });
         }
         done
-    }
-
-    /// Adds the texts of documents to the payload, if it is offloaded.
-    async fn carry_out(
-        &self,
-        policy: &Policy,
-        request: &Request,
-        call: &types::Call,
-        id: Ulid,
-        payload: &mut Arc<Payload>,
-        decision: &mut Decision,
-    ) -> Result<(), (bool, FilterError)> {
-        let span = tracing::info_span!(target: SPANS, "policy", "lro.policy" = %policy.digest(), "error.type" = Empty, "otel.status_code" = Empty);
-        let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
-        let inspected = in_span(span, pin!(unless_panic(async { Ok(inspecting.await?) }))).await;
-        let (verdict, cost) = inspected.map_err(|error| (false, error))?;
-        decision.inspect = Some(cost);
-        decision.outcome = match verdict {
-            Verdict::Pass => Outcome::Pass,
-            Verdict::Truncate(truncation) => Outcome::Truncate { truncation: truncation.into(), warning: None },
-            Verdict::Reject(advice) => Outcome::Reject(advice),
-            Verdict::Offload(plan) => {
-                job::pause().await;
-                let span = tracing::info_span!(target: SPANS, "write", "lro.handle" = %id, "error.type" = Empty, "otel.status_code" = Empty);
-                let offloading = self.offload_with_documents(policy, request, call, id, payload, &plan);
-                let offloaded = in_span(span, pin!(unless_panic(offloading))).await;
-                let (offloaded, cost) = offloaded.map_err(|error| (true, error))?;
-                decision.write = Some(cost);
-                Outcome::Offload(Box::new(offloaded))
-            }
-        };
-        Ok(())
-    }
-
-    async fn offload(
-        &self,
-        policy: &Policy,
-        request: &Request,
-        call: &types::Call,
-        id: Ulid,
-        payload: &Arc<Payload>,
-        plan: &Plan,
-    ) -> Result<(Offloaded, Cost), FilterError> {
-        check_plan(plan).map_err(FilterError::Answer)?;
-        let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
-        let staging = match request.handle {
-            Some(_) => staging.with_time_to_live_from_now(request.time_to_live),
-            None => staging.with_time_to_live(request.time_to_live),
-        };
-        let Output { staging, record, offloaded_tokens, notes, cost } =
-            self.write(policy, request, call, payload, plan, staging.with_early_uploads()).await?;
-        let shown = record.descriptor.clone();
-        let offload = staging.publish(record)?;
-        let descriptor = match call.settings.level {
-            types::DescriptorLevel::Full => with_integrity(shown.get(), &offload.record().files),
-            _ => shown.get().to_owned(),
-        };
-        let kept = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
-        Ok((Offloaded { offload, descriptor, kept, offloaded_tokens, notes }, cost))
-    }
-
-    /// Calls `write-sections` on a staging directory and validates the answer.
-    async fn write(
-        &self,
-        policy: &Policy,
-        request: &Request,
-        call: &types::Call,
-        payload: &Arc<Payload>,
-        plan: &Plan,
-        staging: Staging,
-    ) -> Result<Output, FilterError> {
-        let directory = OutputDirectory { path: staging.path(), write_back: staging.fsync() != Fsync::Never };
-        let watch = staging.early().map(uploading);
-        let writing = policy.prepared().write_async(&self.limits, call, payload, plan, directory, watch);
-        let (written, cost) = writing.await?;
-        let Written { descriptor, digests } = written;
-        let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
-        if descriptor.content.chars().count() > request.settings.descriptor_limit as usize {
-            return Err(FilterError::Answer("a descriptor over its limit".to_owned()));
-        }
-        let files = records(descriptor.files)?;
-        let descriptor = RawValue::from_string(descriptor.content)
-            .ok()
-            // Also checks the nesting depth.
-            .filter(|json| lro_json::members(json.get()).is_ok())
-            .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
-        let record = OffloadRecord {
-            tool: request.tool.clone(),
-            session: request.session.clone(),
-            created: call.time.clone(),
-            descriptor,
-            files,
-        };
-        Ok(Output { staging: staging.with_digests(digests), record, offloaded_tokens, notes, cost })
     }
 
     fn call(&self, request: &Request, id: Ulid) -> types::Call {
@@ -565,6 +404,81 @@ impl Filter {
     fn fail(&self, request: &Request, wrote: bool, error: &FilterError) -> Outcome {
         let after = self.failure.after(&error.for_client(), wrote, error.is_busy());
         Outcome::after_failure(after, &request.settings)
+    }
+}
+
+impl Running<'_> {
+    /// Asks the policy for its verdict and carries it out. `payload` gets the texts of documents if the result is offloaded.
+    async fn carry_out(&self, payload: &mut Arc<Payload>, decision: &mut Decision) -> Result<(), Failed> {
+        let Self { filter, policy, call, id, .. } = *self;
+        let span = tracing::info_span!(target: SPANS, "policy", "lro.policy" = %policy.digest(), "error.type" = Empty, "otel.status_code" = Empty);
+        let inspecting = policy.prepared().inspect_async(&filter.limits, call, payload);
+        let inspected = in_span(span, pin!(unless_panic(async { Ok(inspecting.await?) }))).await;
+        let (verdict, cost) = inspected?;
+        decision.inspect = Some(cost);
+        decision.outcome = match verdict {
+            Verdict::Pass => Outcome::Pass,
+            Verdict::Truncate(truncation) => Outcome::Truncate { truncation: truncation.into(), warning: None },
+            Verdict::Reject(advice) => Outcome::Reject(advice),
+            Verdict::Offload(plan) => {
+                job::pause().await;
+                let span = tracing::info_span!(target: SPANS, "write", "lro.handle" = %id, "error.type" = Empty, "otel.status_code" = Empty);
+                let offloading = self.offload_with_documents(payload, &plan);
+                let offloaded = in_span(span, pin!(unless_panic(offloading))).await;
+                let (offloaded, cost) = offloaded.map_err(|error| Failed { wrote: true, error })?;
+                decision.write = Some(cost);
+                Outcome::Offload(Box::new(offloaded))
+            }
+        };
+        Ok(())
+    }
+
+    async fn offload(&self, payload: &Arc<Payload>, plan: &Plan) -> Result<(Offloaded, Cost), FilterError> {
+        let Self { filter, request, call, id, .. } = *self;
+        check_plan(plan).map_err(FilterError::Answer)?;
+        let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
+        let staging = match request.handle {
+            Some(_) => staging.with_time_to_live_from_now(request.time_to_live),
+            None => staging.with_time_to_live(request.time_to_live),
+        };
+        let Output { staging, record, offloaded_tokens, notes, cost } =
+            self.write(payload, plan, staging.with_early_uploads()).await?;
+        let shown = record.descriptor.clone();
+        let offload = staging.publish(record)?;
+        let descriptor = match call.settings.level {
+            types::DescriptorLevel::Full => with_integrity(shown.get(), &offload.record().files),
+            _ => shown.get().to_owned(),
+        };
+        let kept = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
+        Ok((Offloaded { offload, descriptor, kept, offloaded_tokens, notes }, cost))
+    }
+
+    /// Calls `write-sections` on a staging directory and validates the answer.
+    async fn write(&self, payload: &Arc<Payload>, plan: &Plan, staging: Staging) -> Result<Output, FilterError> {
+        let Self { filter, policy, request, call, .. } = *self;
+        let directory = OutputDirectory { path: staging.path(), write_back: staging.fsync() != Fsync::Never };
+        let watch = staging.early().map(uploading);
+        let writing = policy.prepared().write_async(&filter.limits, call, payload, plan, directory, watch);
+        let (written, cost) = writing.await?;
+        let Written { descriptor, digests } = written;
+        let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
+        if descriptor.content.chars().count() > request.settings.descriptor_limit as usize {
+            return Err(FilterError::Answer("a descriptor over its limit".to_owned()));
+        }
+        let files = records(descriptor.files)?;
+        let descriptor = RawValue::from_string(descriptor.content)
+            .ok()
+            // Also checks the nesting depth.
+            .filter(|json| lro_json::members(json.get()).is_ok())
+            .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
+        let record = OffloadRecord {
+            tool: request.tool.clone(),
+            session: request.session.clone(),
+            created: call.time.clone(),
+            descriptor,
+            files,
+        };
+        Ok(Output { staging: staging.with_digests(digests), record, offloaded_tokens, notes, cost })
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use lro_gateway::settings::{ClientProfile, Config, KnownClient, Sees, Size, SizeUnit, UpstreamUrl};
-use lro_gateway::{Gateway, GatewayError, Rehearsal};
+use lro_gateway::{Gateway, Rehearsal};
 use lro_host::job;
 use lro_host::mcp::Message;
 use lro_host::store::Fsync;
@@ -21,7 +22,7 @@ use crate::clients::name_and_version;
 use crate::collect::{object, url};
 use crate::exit::Exit;
 use crate::output::{self, Terminal};
-use crate::server::{REVISION, Server};
+use crate::server::{self, REVISION, Server};
 use crate::truncate::sizes;
 
 const EXAMPLES: &str = "Examples:
@@ -39,8 +40,8 @@ const ADVICE_COMMAND: &str = "what the server says stands above. Run the command
     messages to standard output; a program that is not in PATH needs its path, a slow one --timeout";
 
 /// What to do about a URL without a server.
-const ADVICE_URL: &str = "the URL must be the endpoint of a server for Streamable HTTP, with the tokens that it wants in \
-    `gateway.headers`; a slow one needs --timeout";
+const ADVICE_URL: &str = "the URL must be the endpoint of a Streamable HTTP server, with its tokens in \
+    `gateway.upstream-headers`; for a slow server, raise --timeout";
 
 /// The client whose model is asked for, if none is named: as most clients do, it shows all of a result.
 const ANY_CLIENT: &str = "any-client";
@@ -137,35 +138,52 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         return Ok(Exit::Usage);
     }
     let (name, version) = name_and_version(&arguments.client);
-    let mut forwarding = config.clone();
-    forwarding.enabled = false;
-    forwarding.gateway.upstream = arguments.upstream.clone();
-    let helper = env::current_exe()?;
-    let gateway = Gateway::new(&forwarding, &arguments.command, Some(&helper)).map_err(|error| match error {
-        GatewayError::NoServer => anyhow!("no server given: add its command after `--`, or use --upstream URL"),
-        error => error.into(),
-    })?;
-    let timeout = Duration::from_secs(arguments.timeout);
+    let gateway = server::forwarding(config, arguments.upstream.clone(), &arguments.command)?;
     let client = json!({"name": name, "version": if version.is_empty() { "0" } else { version }});
-    let started = job::finish(Server::start_as(gateway, &client, Some(timeout)));
-    let server = match started {
-        Ok(server) => server,
-        Err(error) => {
-            terminal.error(&format!("cannot use {} as an MCP server: {error:#}", server_name(arguments)));
-            terminal.hint(if arguments.upstream.is_some() { ADVICE_URL } else { ADVICE_COMMAND });
-            return Ok(Exit::Error);
-        }
-    };
-    let profile = config.for_client(name, version);
+    let Some(server) = connect(gateway, &client, arguments, terminal) else { return Ok(Exit::Error) };
     // Nothing is kept.
     let directory = TempDir::new().context("cannot create a temporary directory")?;
-    let mut rehearsed = config.clone();
-    rehearsed.dir = directory.path().to_owned();
-    rehearsed.store = None;
-    rehearsed.fsync = Fsync::Never;
-    let rehearsal = Rehearsal::new(&rehearsed, Some(&helper))?;
+    let rehearsal = rehearsal(config, directory.path())?;
+    let profile = config.for_client(name, version);
+    let diagnosis = diagnosis(arguments, &client, &server, Stage { rehearsal, profile: &profile, count: 0 })?;
+    match arguments.json {
+        true => output::json(&diagnosis)?,
+        false => output::text(&diagnosis.text())?,
+    }
+    let has_failed = diagnosis.calls.iter().any(|call| call.error.is_some());
+    Ok(if has_failed { Exit::Error } else { Exit::Success })
+}
+
+/// Connects to the server behind a gateway. `None` if that is none: then it is said what to do.
+fn connect(gateway: Gateway, client: &Value, arguments: &Arguments, terminal: &Terminal) -> Option<Server> {
+    let timeout = Duration::from_secs(arguments.timeout);
+    let started = job::finish(Server::start_as(gateway, client, Some(timeout)));
+    started
+        .inspect_err(|error| {
+            terminal.error(&format!("cannot use {} as an MCP server: {error:#}", server_name(arguments)));
+            terminal.hint(if arguments.upstream.is_some() { ADVICE_URL } else { ADVICE_COMMAND });
+        })
+        .ok()
+}
+
+/// A gateway of this configuration that keeps its offloads below a directory.
+fn rehearsal(config: &Config, directory: &Path) -> anyhow::Result<Rehearsal> {
+    let mut config = config.clone();
+    // The umask may let others write to the directory itself, where a store opens none; one below it is made private.
+    config.dir = directory.join("store");
+    config.store = None;
+    config.fsync = Fsync::Never;
+    Ok(Rehearsal::new(&config, Some(&env::current_exe()?))?)
+}
+
+/// Asks the server for its tools and calls those that are named, and shows the answers on the stage.
+fn diagnosis(
+    arguments: &Arguments,
+    client: &Value,
+    server: &Server,
+    mut stage: Stage<'_>,
+) -> anyhow::Result<Diagnosis> {
     let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
-    let mut stage = Stage { rehearsal, profile: &profile, count: 0 };
     let about = stage.exchange("initialize", &hello, &server.hello);
     let tools = job::finish(server.tools()).context("the server does not list its tools")?;
     let list = json!({ "tools": tools });
@@ -175,22 +193,17 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Change { before: Seen::of(&texts(&server.hello, &list), None), after: Seen::of(&texts(&about, &listed), None) };
     let mut pairs = arguments.arguments.iter();
     let calls = arguments.call.iter().map(|tool| (tool.as_str(), pairs.next().map_or("{}", String::as_str)));
-    let calls = calls.map(|(tool, arguments)| stage.call(&server, tool, arguments)).collect();
+    let calls = calls.map(|(tool, arguments)| stage.call(server, tool, arguments)).collect();
     let tool = |tool: &Value| Tool { name: text(&tool["name"]), tokens: sizes(tool.to_string().as_bytes())[2] };
+    let (name, version) = name_and_version(&arguments.client);
     let known_as = KnownClient::find(name, version).map(|known| known.client);
-    let diagnosis = Diagnosis {
+    Ok(Diagnosis {
         server: server.hello["serverInfo"].clone(),
-        client: Client { name: arguments.client.clone(), known_as, profile },
+        client: Client { name: arguments.client.clone(), known_as, profile: *stage.profile },
         tools: tools.iter().map(tool).collect(),
         lists,
         calls,
-    };
-    match arguments.json {
-        true => output::json(&diagnosis)?,
-        false => output::text(&diagnosis.text())?,
-    }
-    let has_failed = diagnosis.calls.iter().any(|call| call.error.is_some());
-    Ok(if has_failed { Exit::Error } else { Exit::Success })
+    })
 }
 
 fn server_name(arguments: &Arguments) -> String {

@@ -4,7 +4,7 @@ use reqwest::{Client, ClientBuilder};
 
 /// Installs the cryptography of TLS, which all clients of the process share.
 pub(crate) fn install_cryptography() {
-    // Fails if it is installed already.
+    // Fails only if the program has installed a provider already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 

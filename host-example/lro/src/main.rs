@@ -161,62 +161,37 @@ fn traced(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     signals::survive_limit_of_file_size()?;
-    // These use neither configuration nor environment.
-    if let Command::Compile(arguments) = &arguments.command {
-        return compile::run(arguments);
-    }
-    if let Command::Completions(arguments) = &arguments.command {
-        return completions::run(arguments);
-    }
-    if let Command::Generate(arguments) = &arguments.command {
-        return generate::run(arguments);
-    }
-    if let Command::Compose(arguments) = &arguments.command {
-        return compose::run(arguments, terminal);
-    }
-    if let Command::Setup(arguments) = &arguments.command {
-        return setup::run(arguments, terminal);
-    }
     let mut flags = arguments.settings.pairs().to_vec();
-    if let Command::Gateway(arguments) = &arguments.command {
-        flags.extend_from_slice(arguments.settings.pairs());
-    }
-    if let Command::Hook(arguments) = &arguments.command {
-        return Ok(hook::run(arguments, || Ok(Config::load(std::env::vars_os(), &flags)?)));
-    }
-    if let Command::Serve(arguments) = &arguments.command {
-        flags.extend(arguments.settings());
-    }
-    let config = Config::load(std::env::vars_os(), &flags)?;
     match &arguments.command {
-        Command::Offload(arguments) => offload::run(arguments, &config, terminal),
-        Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
-        Command::Extract(arguments) => extract::run(arguments, &config, terminal),
-        Command::Sql(arguments) => sql::run(arguments, &config, terminal),
-        Command::Read(arguments) => read::run(arguments, &config, terminal),
-        Command::Collect(arguments) => collect::run(arguments, &config, terminal),
-        Command::Gateway(arguments) => {
-            let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
-            gateway::run(arguments, &config, Box::new(load), terminal)
-        }
-        Command::Serve(arguments) => {
-            let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
-            serve::run(arguments, &config, Box::new(load), terminal)
-        }
-        Command::Doctor(arguments) => doctor::run(arguments, &config, terminal),
-        Command::Status(arguments) => status::run(arguments, &config),
-        Command::Audit(arguments) => audit::run(arguments, &config, terminal),
-        Command::Policy(arguments) => policy::run(arguments, &config, terminal),
-        Command::Clients(arguments) => clients::run(arguments, &config),
-        Command::SelfCheck(arguments) => self_check::run(arguments, &config),
-        Command::Clean(arguments) => clean::run(arguments, &config),
-        Command::Config(arguments) => config::run(arguments, &config),
+        Command::Gateway(arguments) => flags.extend_from_slice(arguments.settings.pairs()),
+        Command::Serve(arguments) => flags.extend(arguments.settings()),
+        _ => {}
+    }
+    // Only by the commands that need it: the others work whatever the configuration says.
+    let load = move || -> anyhow::Result<Config> { Ok(Config::load(std::env::vars_os(), &flags)?) };
+    match &arguments.command {
+        Command::Offload(arguments) => offload::run(arguments, &load()?, terminal),
+        Command::Inspect(arguments) => inspect::run(arguments, &load()?, terminal),
+        Command::Extract(arguments) => extract::run(arguments, &load()?, terminal),
+        Command::Sql(arguments) => sql::run(arguments, &load()?, terminal),
+        Command::Read(arguments) => read::run(arguments, &load()?, terminal),
+        Command::Collect(arguments) => collect::run(arguments, &load()?, terminal),
+        Command::Gateway(arguments) => gateway::run(arguments, &load()?, Box::new(load), terminal),
+        Command::Serve(arguments) => serve::run(arguments, &load()?, Box::new(load), terminal),
+        Command::Doctor(arguments) => doctor::run(arguments, &load()?, terminal),
+        Command::Status(arguments) => status::run(arguments, &load()?),
+        Command::Audit(arguments) => audit::run(arguments, &load()?, terminal),
+        Command::Policy(arguments) => policy::run(arguments, &load()?, terminal),
+        Command::Clients(arguments) => clients::run(arguments, &load()?),
+        Command::SelfCheck(arguments) => self_check::run(arguments, &load()?),
+        Command::Clean(arguments) => clean::run(arguments, &load()?),
+        Command::Config(arguments) => config::run(arguments, &load()?),
         Command::Compile(arguments) => compile::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::Compose(arguments) => compose::run(arguments, terminal),
         Command::Setup(arguments) => setup::run(arguments, terminal),
-        Command::Hook(arguments) => Ok(hook::run(arguments, || Ok(config))),
+        Command::Hook(arguments) => Ok(hook::run(arguments, load)),
     }
 }
 

@@ -1,14 +1,15 @@
 //! `lro policy`: checks a policy, runs it on a recorded result, pulls and pushes one, manages those of a running gateway.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use lro_gateway::parts;
 use lro_gateway::settings::{Config, FailureMode};
 use lro_host::filter::{Filter, Outcome};
 use lro_host::policy::{INERT_IMPORTS, Policy, WORLD};
-use lro_host::store::{Store, StoreConfig, Ulid, rfc3339};
+use lro_host::store::{Store, StoreConfig, rfc3339};
+use tempfile::TempDir;
 
 use crate::exit::Exit;
 use crate::flags::CallArguments;
@@ -162,10 +163,14 @@ fn described(import: &str) -> String {
 fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     let policy = host::policy(config, &arguments.call.tenant)?;
     let input = Input::read(&arguments.call)?;
-    let temporary = if arguments.keep.is_none() { Some(Temporary::name()?) } else { None };
-    let root = match (&arguments.keep, &temporary) {
-        (Some(keep), _) => keep.clone(),
-        (None, temporary) => temporary.as_ref().map(|temporary| temporary.0.clone()).unwrap_or_default(),
+    let temporary;
+    let root = match &arguments.keep {
+        Some(keep) => keep.clone(),
+        None => {
+            temporary = TempDir::new().context("cannot create a temporary directory")?;
+            // The store makes it private, whatever the umask.
+            temporary.path().join("store")
+        }
     };
     let store = Store::open(StoreConfig { root, bucket: None, ..parts::store_config(config) })?;
     let filter = Filter { failure: FailureMode::Closed, ..host::filter(config, policy.clone(), Ok(store))? };
@@ -177,7 +182,7 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
     }
     let mut report = Report::new(decision.outcome.name(), &input.bytes(), Some(&policy));
     report.set_decision(&decision, None);
-    if temporary.is_some() {
+    if arguments.keep.is_none() {
         report.remove_paths();
     }
     if arguments.json {
@@ -188,22 +193,4 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
     let Outcome::Reject(advice) = &decision.outcome else { return Ok(Exit::Success) };
     terminal.message(advice);
     Ok(Exit::Rejected)
-}
-
-/// A temporary directory, removed with its content when dropped. The store creates it, accessible to this user only.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn name() -> std::io::Result<Self> {
-        Ok(Self(std::env::temp_dir().join(format!("lro-policy-run-{}", Ulid::generate()?))))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let path: &Path = &self.0;
-        if let Err(error) = fs::remove_dir_all(path) {
-            tracing::warn!(%error, path = %path.display(), "cannot remove the temporary directory");
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! A server behind a gateway of this process that only forwards: it starts commands and speaks HTTP.
 
 use std::collections::HashMap;
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +12,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use lro_gateway::collect::error_text;
+use lro_gateway::settings::{Config, UpstreamUrl};
 use lro_gateway::{Gateway, GatewayError};
 use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message, method};
 use lro_transport::{Line, Lines, MessageLimits, write_line};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+
+use crate::gateway::plain;
 
 /// The revision of the protocol that is asked for.
 pub(crate) const REVISION: &str = "2025-11-25";
@@ -43,6 +48,18 @@ struct Shared {
     waiting: Mutex<Option<HashMap<Id, mpsc::Sender<Message>>>>,
     /// The beginning of the first line that is not a message.
     stray: Mutex<Option<String>>,
+}
+
+/// A gateway before the server of a URL or of a command, which changes nothing.
+pub(crate) fn forwarding(
+    config: &Config,
+    upstream: Option<UpstreamUrl>,
+    command: &[OsString],
+) -> anyhow::Result<Gateway> {
+    let mut config = config.clone();
+    config.enabled = false;
+    config.gateway.upstream = upstream;
+    Gateway::new(&config, command, Some(&env::current_exe()?)).map_err(plain)
 }
 
 impl Server {

@@ -215,7 +215,7 @@ fn an_interruption_keeps_an_offload() {
     let home = Home::new();
     for signal in ["-INT", "-TERM"] {
         let (url, calls) = list_server(|call| if call == 0 { page(0, Some("b")) } else { Reply::Silence });
-        let mut command = home.lro(&["collect", "--tool", "list", "--url", &url]);
+        let mut command = home.lro(&["collect", "--tool", "list", "--upstream", &url]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The first page is kept in the same step in which the second is asked for.
         while calls.load(Ordering::SeqCst) < 2 {
@@ -251,7 +251,7 @@ fn a_server_over_http_is_given_the_time_it_asks_for() {
     assert_eq!(calls.load(Ordering::SeqCst), 4);
     // Not longer than allowed.
     let (url, calls) = list_server(|_| Reply::Refused("503 Service Unavailable\r\nRetry-After: 600".to_owned()));
-    let flags = ["collect", "--tool", "list", "--url", &url, "--milliseconds-max", "30000"];
+    let flags = ["collect", "--tool", "list", "--upstream", &url, "--milliseconds-max", "30000"];
     let output = home.lro(&flags).output().unwrap();
     assert!(code(&output) == Some(1) && stderr(&output).contains("retry-after: 600"), "{}", stderr(&output));
     assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -267,7 +267,7 @@ fn what_cannot_be_collected_is_said() {
         (home.lro(&["collect", "--", "true", "--tool", "x", "--arguments", "{}"]), 2, "options of lro go before it"),
         (home.lro(&["collect", "--", "true", "x"]), 2, "--tool <NAME>"),
         (home.lro(&["collect", "--tool", "x", "--arguments", "[]", "--", "true"]), 2, "--arguments"),
-        (home.lro(&["collect", "--tool", "x", "--url", "ftp://a"]), 2, "expected http"),
+        (home.lro(&["collect", "--tool", "x", "--upstream", "ftp://a"]), 2, "expected http"),
         (
             home.lro(&["collect", "--tool", "x", "--resume", "nothing", "--", "true"]),
             1,

@@ -66,6 +66,22 @@ fn a_result_is_shown_without_the_gateway_and_with_it() {
     assert!(text.contains("with     the same") && text.contains("tokens of their definitions"), "{text}");
 }
 
+// Whatever the umask: a store does not open a directory that others may write to.
+#[test]
+fn a_result_is_offloaded_for_trial_with_any_umask() {
+    for umask in ["000", "002", "077"] {
+        let home = Home::new();
+        let mut command = home.command("sh");
+        command.args(["-c", "umask \"$0\" && exec \"$@\"", umask, env!("CARGO_BIN_EXE_lro"), "doctor", "--json"]);
+        let output =
+            command.args(["--call", "echo", "--arguments", &echo(90_000), "--"]).args(server()).output().unwrap();
+        let diagnosis: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let reply = diagnosis["calls"][0]["reply"].as_str().unwrap();
+        assert!(reply.contains("\"offloaded\":true"), "umask {umask}: {reply}");
+    }
+}
+
 #[test]
 fn a_call_that_fails_is_an_error() {
     let home = Home::new();

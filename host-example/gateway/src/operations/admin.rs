@@ -4,7 +4,7 @@
 //! | request | action |
 //! |---|---|
 //! | `GET /policies` | the policies of all tenants, as a JSON array |
-//! | `POST /policies/TENANT` | loads the component in the body; `?sha256=` pins it, the header `lro-signature` holds its minisign signature as base64 |
+//! | `POST /policies/TENANT` | loads the component in the body; `?sha256=` pins it, the header `lro-signature` has its minisign signature as base64 |
 //! | `POST /policies/TENANT?reference=` | pulls the artifact `oci://…`, percent-encoded, from its registry, and loads it; a body is ignored |
 //! | `POST /policies/TENANT/swap?sha256=` | replaces the current policy by a known one with this digest |
 //! | `POST /policies/TENANT/rollback` | restores the previous policy |

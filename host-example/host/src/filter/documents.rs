@@ -4,28 +4,22 @@ use std::sync::Arc;
 
 use lro_jsonl::Measure;
 
-use super::{Filter, FilterError, Offloaded, Request};
-use crate::policy::Policy;
-use crate::sandbox::types::{self, PlannedPart};
+use super::{FilterError, Offloaded, Running};
+use crate::sandbox::types::PlannedPart;
 use crate::sandbox::{Cost, Part, Payload, Plan, Verdict};
-use crate::store::Ulid;
 
-impl Filter {
+impl Running<'_> {
     /// Offloads the result with the texts of its documents, and if that fails, without them.
     ///
     /// A result that passes, is truncated or rejected never gets here, so that a text changes nothing but what can be asked
     /// about.
     pub(super) async fn offload_with_documents(
         &self,
-        policy: &Policy,
-        request: &Request,
-        call: &types::Call,
-        id: Ulid,
         payload: &mut Arc<Payload>,
         plan: &Plan,
     ) -> Result<(Offloaded, Cost), FilterError> {
-        if let Some((with_texts, plan)) = self.with_documents(policy, call, payload).await {
-            match self.offload(policy, request, call, id, &with_texts, &plan).await {
+        if let Some((with_texts, plan)) = self.with_documents(payload).await {
+            match self.offload(&with_texts, &plan).await {
                 Ok((mut offloaded, cost)) => {
                     let own_parts = payload.parts().len();
                     offloaded.kept.truncate(own_parts);
@@ -35,26 +29,22 @@ impl Filter {
                     *payload = with_texts;
                     return Ok((offloaded, cost));
                 }
-                Err(error) => tracing::warn!(tool = call.tool, %error, "the texts of documents are left out"),
+                Err(error) => tracing::warn!(tool = self.call.tool, %error, "the texts of documents are left out"),
             }
         }
-        self.offload(policy, request, call, id, payload, plan).await
+        self.offload(payload, plan).await
     }
 
     /// The payload with the texts of its documents, and a plan for it. `None` without texts, or if the policy would not offload
     /// it.
-    async fn with_documents(
-        &self,
-        policy: &Policy,
-        call: &types::Call,
-        payload: &Arc<Payload>,
-    ) -> Option<(Arc<Payload>, Plan)> {
-        let texts = self.documents.as_ref()?.texts(payload).await;
+    async fn with_documents(&self, payload: &Arc<Payload>) -> Option<(Arc<Payload>, Plan)> {
+        let Self { filter, policy, call, .. } = *self;
+        let texts = filter.documents.as_ref()?.texts(payload).await;
         if texts.is_empty() {
             return None;
         }
         let with_texts = Arc::new(Payload::new([payload.parts(), &texts].concat()));
-        match policy.prepared().inspect_async(&self.limits, call, &with_texts).await {
+        match policy.prepared().inspect_async(&filter.limits, call, &with_texts).await {
             Ok((Verdict::Offload(mut plan), _)) => {
                 write_from(&mut plan, payload.parts().len());
                 Some((with_texts, plan))

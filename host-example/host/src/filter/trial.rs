@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::convert::check_plan;
 use super::documents::write_from;
-use super::{Filter, FilterError, Outcome, Request, Truncation};
+use super::{FilterError, Outcome, Running, Truncation};
 use crate::job;
-use crate::policy::{Comparison, Digest, Policy};
-use crate::sandbox::types::{self, PlannedPart};
+use crate::policy::{Comparison, Digest};
+use crate::sandbox::types::PlannedPart;
 use crate::sandbox::{Payload, Verdict};
 use crate::store::{FileRecord, OffloadRecord, Ulid};
 
@@ -41,15 +41,8 @@ pub(super) fn decided(outcome: &Outcome, failure: Option<&FilterError>) -> Optio
 
 /// Runs a policy on a result that has already been answered, and discards its output. The payload begins with so many parts of
 /// the result itself.
-pub(super) fn compare(
-    filter: &Filter,
-    policy: &Policy,
-    request: &Request,
-    call: &types::Call,
-    payload: (&Arc<Payload>, usize),
-    old: &Decided,
-) -> Comparison {
-    match (choose(filter, policy, request, call, payload), old) {
+pub(super) fn compare(running: &Running<'_>, payload: (&Arc<Payload>, usize), old: &Decided) -> Comparison {
+    match (choose(running, payload), old) {
         (Ok(new), Ok(old)) => old.difference(&new).map_or(Comparison::Same, Comparison::Different),
         (Ok(_), Err(kind)) => Comparison::Different(format!("succeeds where the current policy fails ({kind})")),
         (Err(error), Err(kind)) if error.kind() == *kind => Comparison::Same,
@@ -57,13 +50,8 @@ pub(super) fn compare(
     }
 }
 
-fn choose(
-    filter: &Filter,
-    policy: &Policy,
-    request: &Request,
-    call: &types::Call,
-    (payload, own_parts): (&Arc<Payload>, usize),
-) -> Result<Choice, FilterError> {
+fn choose(running: &Running<'_>, (payload, own_parts): (&Arc<Payload>, usize)) -> Result<Choice, FilterError> {
+    let Running { filter, policy, request, call, .. } = *running;
     let (verdict, _) = policy.prepared().inspect(&filter.limits, call, payload)?;
     let mut plan = match verdict {
         Verdict::Pass => return Ok(Choice::plain("pass".to_owned())),
@@ -76,7 +64,7 @@ fn choose(
     // The call keeps its id, and so the path in the descriptor stays the same; only the directory differs.
     let id = Ulid::generate().map_err(FilterError::Random)?;
     let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
-    let mut written = job::finish(filter.write(policy, request, call, payload, &plan, staging))?;
+    let mut written = job::finish(running.write(payload, &plan, staging))?;
     written.staging.check(&mut written.record)?;
     let kept: Vec<_> = plan.parts.iter().take(own_parts).map(|part| matches!(part, PlannedPart::Keep)).collect();
     Ok(Choice::written(&written.record, &kept))

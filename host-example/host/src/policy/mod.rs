@@ -65,7 +65,7 @@ use crate::sandbox::{Limits, Prepared, Sandbox, gate, one_line};
 pub const POLICY_BYTES_MAX: u64 = 64 << 20;
 
 /// Maximum time that a policy takes to start: 5 s. The built-in policy takes less than 1 ms.
-pub const START_TIME_MAX: Duration = Duration::from_secs(5);
+const START_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The built-in policy, `guest/policy` of this workspace.
 pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
@@ -182,10 +182,10 @@ pub enum LoadError {
     #[error("policy does not compile or does not match the contract: {}", quoted(.0))]
     Compile(String),
     /// Compiling took longer than [`CompileLimits::time`].
-    #[error("policy takes longer than {} ms to compile (limit time)", .0.as_millis())]
+    #[error("policy takes longer than {} ms to compile (loading.compile-ms)", .0.as_millis())]
     CompileTime(Duration),
     /// Compiling needed more than [`CompileLimits::memory_bytes`].
-    #[error("policy needs more than {0} bytes of memory to be compiled (limit memory-bytes)")]
+    #[error("policy needs more than {0} bytes of memory to be compiled (loading.compile-memory-bytes)")]
     CompileMemory(u64),
     /// [`CompileLimits::at_once`] other components were being compiled for all of [`CompileLimits::time`].
     #[error("policy waited {} ms to be compiled, because too many others are being compiled: try again", .0.as_millis())]
@@ -284,12 +284,13 @@ impl Inner {
 
 impl Policy {
     /// Loads a component. Checks pin, size, signature, kind, imports and version, in this order, then compiles it and
-    /// creates one instance as a test. The bytes that are checked are the bytes that are compiled.
+    /// creates one instance as a test, which may take 5 s. The bytes that are checked are the bytes that are compiled.
     ///
     /// # Errors
     /// The first check that fails.
     pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, LoadError> {
-        let digest = identify(&source.bytes, options)?;
+        let digest = Digest::of(&source.bytes);
+        check_identity(&source.bytes, &digest, options)?;
         let claims = if options.signers.is_empty() { Claims::default() } else { source.check_signature(options)? };
         Ok(Self { inner: Inner::compile(sandbox, &source.bytes, digest, options)?, claims: Arc::new(claims) })
     }
@@ -299,7 +300,8 @@ impl Policy {
     /// # Errors
     /// As [`Policy::load`].
     pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, LoadError> {
-        let digest = identify(bytes, options)?;
+        let digest = Digest::of(bytes);
+        check_identity(bytes, &digest, options)?;
         if !options.signers.is_empty() {
             return Err(LoadError::Unsigned);
         }
@@ -363,17 +365,16 @@ fn start_limits() -> Limits {
     Limits { wall_time: START_TIME_MAX, memory_bytes: usize::MAX, table_elements: usize::MAX, ..Limits::default() }
 }
 
-/// Checks pin and size, and returns the digest.
-fn identify(bytes: &[u8], options: &LoadOptions) -> Result<Digest, LoadError> {
-    let digest = Digest::of(bytes);
-    if let Some(expected) = options.pin.filter(|pin| *pin != digest) {
-        return Err(LoadError::Pin { expected, found: digest });
+/// Checks pin and size of a component with this digest.
+fn check_identity(bytes: &[u8], digest: &Digest, options: &LoadOptions) -> Result<(), LoadError> {
+    if let Some(expected) = options.pin.filter(|pin| pin != digest) {
+        return Err(LoadError::Pin { expected, found: *digest });
     }
     let found = bytes.len() as u64;
     if found > options.bytes_max {
         return Err(LoadError::TooLarge { found, limit: options.bytes_max });
     }
-    Ok(digest)
+    Ok(())
 }
 
 fn compile(

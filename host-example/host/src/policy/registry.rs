@@ -11,10 +11,9 @@ use minisign_verify::PublicKey;
 use parking_lot::{Mutex, RwLock};
 
 use super::kept::Kept;
-use super::source::Fingerprint;
 use super::{
     Claims, DEFAULT_POLICY, Digest, Fetch, Freshness, Inner, LoadError, LoadOptions, Policy, Slot, SlotSettings,
-    Source, Trial, Version, identify,
+    Source, Trial, Version, check_identity,
 };
 use crate::faults::caught;
 use crate::sandbox::Sandbox;
@@ -179,6 +178,12 @@ pub(super) struct Entry {
     seen: Mutex<Option<Result<Fingerprint, String>>>,
 }
 
+/// A source and the digest of its component.
+type Identified = (Source, Digest);
+
+/// The digest of a component, and its signature.
+type Fingerprint = (Digest, Option<String>);
+
 /// Compiled policies by digest. A cell is locked while its policy is compiled, so that other loads of it wait.
 #[derive(Debug, Default)]
 struct Shared {
@@ -283,7 +288,7 @@ impl Registry {
     pub fn load(&self, tenant: &str, source: &Source, conditions: Conditions) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = entry.seen.lock();
-        Ok(self.attempt(&entry, conditions, Ok(source.clone()))?)
+        Ok(self.attempt(&entry, conditions, Ok(identified(source.clone())))?)
     }
 
     /// As [`Registry::load`], from another location than its own.
@@ -353,7 +358,7 @@ impl Registry {
             entry.from.location.file()?;
             let mut loading = entry.seen.lock();
             let source = self.source(entry);
-            let seen = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
+            let seen = Some(seen(&source));
             if *loading == seen {
                 return None;
             }
@@ -415,24 +420,24 @@ impl Registry {
         if !matches!(entry.from.location, Location::Remote(_)) {
             return Ok(None);
         }
-        let source = self.read(&entry.from.location, Freshness::LastFetched)?;
-        self.take(entry, &source, Conditions::default())?;
-        Ok(Some(Digest::of(&source.bytes)))
+        let (source, digest) = self.read(&entry.from.location, Freshness::LastFetched)?;
+        self.take(entry, &source, digest, Conditions::default())?;
+        Ok(Some(digest))
     }
 
     fn read_again(&self, entry: &Entry, conditions: Conditions) -> Attempt {
         let mut loading = entry.seen.lock();
         let source = self.source(entry);
-        *loading = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
+        *loading = Some(seen(&source));
         self.attempt(entry, conditions, source)
     }
 
-    fn source(&self, entry: &Entry) -> Result<Source, LoadError> {
+    fn source(&self, entry: &Entry) -> Result<Identified, LoadError> {
         self.read(&entry.from.location, Freshness::Newest)
     }
 
-    fn read(&self, location: &Location, freshness: Freshness) -> Result<Source, LoadError> {
-        unless_panic(|| match location {
+    fn read(&self, location: &Location, freshness: Freshness) -> Result<Identified, LoadError> {
+        let source = unless_panic(|| match location {
             Location::BuiltIn => Ok(DEFAULT_POLICY.into()),
             Location::File(path) => Source::read(path, self.options.bytes_max),
             Location::Remote(name) => match &self.fetch {
@@ -441,22 +446,31 @@ impl Registry {
                     Err(LoadError::Fetch { name: name.clone(), reason: "this host fetches no policies".to_owned() })
                 }
             },
-        })
+        })?;
+        Ok(identified(source))
     }
 
     /// Loads a policy, and reports the result.
-    fn attempt(&self, entry: &Entry, conditions: Conditions, source: Result<Source, LoadError>) -> Attempt {
-        let digest = source.as_ref().ok().map(|source| Digest::of(&source.bytes));
-        self.report(entry, digest, || match (conditions.pin, digest) {
-            (Some(expected), Some(found)) if expected != found => Err(LoadError::Pin { expected, found }),
-            _ => self.take(entry, &source?, conditions),
+    fn attempt(&self, entry: &Entry, conditions: Conditions, source: Result<Identified, LoadError>) -> Attempt {
+        let digest = source.as_ref().ok().map(|(_, digest)| *digest);
+        self.report(entry, digest, || {
+            let (source, found) = source?;
+            match conditions.pin {
+                Some(expected) if expected != found => Err(LoadError::Pin { expected, found }),
+                _ => self.take(entry, &source, found, conditions),
+            }
         })
     }
 
-    fn take(&self, entry: &Entry, source: &Source, conditions: Conditions) -> Result<Loaded, LoadError> {
-        let policy = self.policy(entry, source)?;
+    fn take(
+        &self,
+        entry: &Entry,
+        source: &Source,
+        digest: Digest,
+        conditions: Conditions,
+    ) -> Result<Loaded, LoadError> {
+        let policy = self.policy(entry, source, digest)?;
         self.check_age(entry, &policy, conditions)?;
-        let digest = *policy.digest();
         match (entry.slot.current(), entry.from.trial) {
             (Some(version), _) if *version.policy.digest() == digest => {
                 // The file went back to the current policy: its trial is obsolete.
@@ -490,7 +504,7 @@ impl Registry {
     /// Replaces the current policy by a kept one.
     fn restore(&self, entry: &Entry, kept: &Kept, digest: &Digest, with: Conditions) -> Result<Loaded, LoadError> {
         let source = kept.source(&entry.tenant, digest, self.options.bytes_max)?;
-        let policy = self.policy(entry, &source)?;
+        let policy = self.policy(entry, &source, *digest)?;
         self.check_age(entry, &policy, with)?;
         Ok(Loaded::Swapped(self.put(entry, policy, &source)))
     }
@@ -515,10 +529,10 @@ impl Registry {
     }
 
     /// Checks a policy, and compiles it unless another tenant already has it.
-    fn policy(&self, entry: &Entry, source: &Source) -> Result<Policy, LoadError> {
+    fn policy(&self, entry: &Entry, source: &Source, digest: Digest) -> Result<Policy, LoadError> {
         let TenantPolicy { pin, signers, .. } = entry.from.clone();
         let options = LoadOptions { pin, signers, tenant: Some(entry.tenant.clone()), ..self.options.clone() };
-        let digest = identify(&source.bytes, &options)?;
+        check_identity(&source.bytes, &digest, &options)?;
         let needs_none = options.signers.is_empty() || source.bytes == DEFAULT_POLICY;
         let claims = Arc::new(if needs_none { Claims::default() } else { source.check_signature(&options)? });
         let cell = self.shared.lock().cell(digest);
@@ -619,6 +633,17 @@ impl Shared {
         }
         Arc::clone(self.policies.entry(digest).or_default())
     }
+}
+
+/// Computes the digest, which each step needs of what may be 64 MiB.
+fn identified(source: Source) -> Identified {
+    let digest = Digest::of(&source.bytes);
+    (source, digest)
+}
+
+/// What is compared to know whether a source has changed.
+fn seen(source: &Result<Identified, LoadError>) -> Result<Fingerprint, String> {
+    source.as_ref().map(|(source, digest)| (*digest, source.signature.clone())).map_err(ToString::to_string)
 }
 
 /// Keeps the current policy for the next start. A failure is only logged.

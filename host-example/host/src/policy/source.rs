@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use lro_system::files::open_without_waiting;
 use minisign_verify::Signature;
 
-use super::{Claims, Digest, LoadError, LoadOptions};
+use super::{Claims, LoadError, LoadOptions};
 use crate::faults::fail_point;
 
 /// Maximum size of a signature file: 4 KiB. A typical one has 0.3 KiB.
@@ -63,11 +63,6 @@ impl Source {
         claims.check(options.tenant.as_deref(), SystemTime::now())?;
         Ok(claims)
     }
-
-    /// Identifies the content of the source.
-    pub(super) fn fingerprint(&self) -> Fingerprint {
-        (Digest::of(&self.bytes), self.signature.clone())
-    }
 }
 
 impl From<&[u8]> for Source {
@@ -75,9 +70,6 @@ impl From<&[u8]> for Source {
         Self { bytes: bytes.to_vec(), signature: None }
     }
 }
-
-/// The digest of a component, and its signature.
-pub(super) type Fingerprint = (Digest, Option<String>);
 
 /// Path of the signature of a policy.
 pub(super) fn signature_path(path: &Path) -> PathBuf {

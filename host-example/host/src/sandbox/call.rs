@@ -31,10 +31,10 @@ use crate::job;
 #[non_exhaustive]
 pub enum CallError {
     /// The policy ran, or waited for the disk, longer than [`Limits::wall_time`].
-    #[error("took longer than {} ms (limit wall-time-ms)", .0.as_millis())]
+    #[error("{}", took_longer(*.0, ""))]
     Deadline(Duration),
     /// The policy asked for more memory than [`Limits::memory_bytes`].
-    #[error("needed more than {0} bytes of memory (limit memory-bytes)")]
+    #[error("{}", needed_more(*.0, ""))]
     Memory(usize),
     /// The policy asked for a table of more elements than [`Limits::table_elements`].
     #[error("needed a table of more than {0} elements (limit table-elements)")]
@@ -71,7 +71,25 @@ pub enum CallError {
     Output(std::io::Error),
 }
 
+/// Settings of queries and of documents have another beginning of their keys than those of policies.
+fn took_longer(limit: Duration, keys: &str) -> String {
+    format!("took longer than {} ms (limit {keys}wall-time-ms)", limit.as_millis())
+}
+
+fn needed_more(limit: usize, keys: &str) -> String {
+    format!("needed more than {limit} bytes of memory (limit {keys}memory-bytes)")
+}
+
 impl CallError {
+    /// The message about a call whose limits are set by keys that begin like this.
+    pub(crate) fn with_keys(&self, beginning: &str) -> String {
+        match self {
+            Self::Deadline(limit) => took_longer(*limit, beginning),
+            Self::Memory(limit) => needed_more(*limit, beginning),
+            error => error.to_string(),
+        }
+    }
+
     /// Whether the cause is a full disk or an exhausted quota.
     pub fn is_no_space(&self) -> bool {
         match self {

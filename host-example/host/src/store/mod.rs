@@ -116,7 +116,7 @@ pub const LEFT_AGE_DEFAULT: Duration = Duration::from_secs(3600);
 /// Default of [`BucketConfig::lease_time`].
 pub const LEASE_TIME_DEFAULT: Duration = Duration::from_secs(30);
 /// Default of [`BucketConfig::ledger_time`].
-pub const LEDGER_TIME_DEFAULT: Duration = Duration::from_secs(5);
+const LEDGER_TIME_DEFAULT: Duration = Duration::from_secs(5);
 /// Name of the cursor key in the root, or in the bucket.
 const CURSOR_KEY: &str = ".cursor-key";
 /// Maximum length of a tenant's directory name, in bytes.
@@ -134,7 +134,7 @@ pub struct StoreConfig {
     /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
     /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`]. In a bucket, sizes of objects count, and what
-    /// other stores have added in the last seconds may not: see [`BucketConfig::ledger_time`].
+    /// other stores have just added may not: see [`BucketConfig::ledger_time`].
     pub tenant_bytes_max: u64,
     /// Maximum disk usage of all offloads, in bytes. In a bucket, the store that sweeps makes room, so that it may
     /// be exceeded by what is added between two sweeps: see [`Store::sweep_in_turn`].
@@ -164,12 +164,9 @@ pub struct BucketConfig {
     /// lines are keys of 64 hexadecimal digits. The first encrypts, and each decrypts. It is read at each use. With it, a tenant
     /// without a key can neither publish nor read, and what is not encrypted is refused. `None`: nothing is encrypted here.
     pub keys: Option<PathBuf>,
-    /// Time for which the lease of a store that runs jobs or holds sessions holds, in whole seconds: it is renewed three times in it.
-    /// The jobs of a store that has ended are lost from then on, its sessions free, and a sweep that it has begun over. Clocks are compared
-    /// with that of the bucket.
+    /// Whole seconds after which a store that no longer renews its lease counts as ended: its jobs are lost, and its sessions free.
     pub lease_time: Duration,
-    /// How often a store writes what it has added for a tenant to the ledger of the tenant, at most, and how old what it has read
-    /// there may be: within twice this time, a quota may be exceeded by what other stores add.
+    /// Time between two looks at the ledger of a tenant, 5 s by default: what stores add within twice this time may exceed a quota.
     pub ledger_time: Duration,
     /// Options that win over the environment, named as in the crate `object_store`, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
@@ -260,9 +257,9 @@ impl OpenRoot {
 
 /// Contents of a store.
 ///
-/// In a bucket, bytes are the sizes of objects. Otherwise they are disk usage, because many small files use up blocks and inodes first: each file counts in whole blocks of 4
-/// KiB, or as what the system has allocated if that is more, and each file and directory counts another 4 KiB for its
-/// inode and name.
+/// In a bucket, bytes are the sizes of objects. Otherwise they are disk usage, because many small files use up blocks and inodes
+/// first: each file counts in whole blocks of 4 KiB, or as what the system has allocated if that is more, and each file and
+/// directory counts another 4 KiB for its inode and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Number of published offloads.

@@ -3,11 +3,11 @@
 //! Requests run on threads of their own, so that any thread may wait for one. The crate repeats a request that fails, with
 //! growing pauses, until [`BucketConfig::retry_time`] is over.
 
-use std::collections::BTreeMap;
+mod parts;
+
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -15,34 +15,28 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use lro_system::files::read_exact_at;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::multipart::{MultipartStore, PartId};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, GetOptions, GetRange, MultipartId, ObjectStore, ObjectStoreExt, PutMode,
-    PutOptions, PutPayload, RetryConfig, UpdateVersion,
+    BackoffConfig, ClientConfigKey, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig, UpdateVersion,
 };
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OnceCell, Semaphore};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
-use twox_hash::XxHash3_64;
+use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
+pub(super) use self::parts::{PART_BYTES, Parts};
+use self::parts::{PartSource, upload_file};
 use super::bucket::{Found, Object, Upload, Version};
-use super::cipher::{ObjectCipher, sealed_bytes};
+use super::cipher::ObjectCipher;
 use super::directory::Directory;
 use super::error::failed;
-use super::ranges::BLOCK_BYTES;
 use super::{BucketConfig, StoreError};
 
-/// Size of the parts of an upload, and of what a download has to have got before its request is sent again for the rest: 8 MiB.
-/// S3 takes 10,000 parts.
-pub(super) const PART_BYTES: u64 = 8 << 20;
-/// Parts of one file that are read or on their way at the same time.
-const PARTS_AT_ONCE: usize = 3;
 /// Files of one offload that are uploaded or downloaded at the same time.
 pub(super) const TRANSFERS_AT_ONCE: usize = 4;
 /// Pieces of a download, of less than half a MiB, that wait for the thread that writes them.
@@ -77,18 +71,6 @@ pub(super) struct Objects {
     transfers: Arc<Semaphore>,
 }
 
-/// The upload of a file in parts. Until it is completed there is no object; dropped before that, it is aborted.
-pub(super) struct Parts {
-    store: Arc<dyn MultipartStore>,
-    path: Path,
-    id: Arc<OnceCell<MultipartId>>,
-    /// Those that were sent before the file was complete, by number from 0.
-    sent: BTreeMap<u64, JoinHandle<Result<Part, Failure>>>,
-}
-
-/// A part that was uploaded, and the checksums of its blocks.
-type Part = (PartId, Vec<u64>);
-
 impl std::fmt::Debug for Objects {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Objects").field("url", &self.url).finish_non_exhaustive()
@@ -99,10 +81,11 @@ impl Objects {
     /// Takes credentials from the environment. Sends no request.
     pub(super) fn open(config: &BucketConfig) -> Result<Self, StoreError> {
         static PROVIDER: Once = Once::new();
+        // Fails only if the program has installed a provider already, which serves as well.
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let url = config.url.trim_end_matches('/').to_owned();
         let failed = |source| StoreError::bucket("open", PathBuf::from(&url), source);
-        let (store, multipart) = open(&url, config).map_err(|source| {
+        let (store, multipart) = bucket_of(&url, config).map_err(|source| {
             let advice = format!("the address or one of {} is wrong or missing", credentials(&url));
             failed(Advised { advice, source }.into())
         })?;
@@ -186,8 +169,7 @@ impl Objects {
 
     /// An upload of which nothing is sent yet.
     pub(super) fn parts(&self, key: &str) -> Parts {
-        let (store, path) = (Arc::clone(&self.multipart), self.path(key));
-        Parts { store, path, id: Arc::default(), sent: BTreeMap::new() }
+        Parts::new(Arc::clone(&self.multipart), self.path(key))
     }
 
     /// Sends a part of a file that goes on behind it. Returns whether it is on its way: not when others are, or no transfer is
@@ -199,21 +181,12 @@ impl Objects {
         file: &Arc<File>,
         cipher: Option<&Arc<ObjectCipher>>,
     ) -> bool {
-        if parts.sent.values().filter(|part| !part.is_finished()).count() >= PARTS_AT_ONCE {
+        if !parts.takes_more() {
             return false;
         }
         let Ok(permit) = Arc::clone(&self.transfers).try_acquire_owned() else { return false };
         let Ok(runtime) = runtime() else { return false };
-        let Parts { store, path, id, .. } = &*parts;
-        let (store, path, id) = (Arc::clone(store), path.clone(), Arc::clone(id));
-        let (file, cipher) = (Arc::clone(file), cipher.map(Arc::clone));
-        let sending = runtime.spawn(async move {
-            let _permit = permit;
-            let id = id.get_or_try_init(|| store.create_multipart(&path)).await?;
-            let part = number * PART_BYTES..(number + 1) * PART_BYTES;
-            send(&*store, &path, id, number, &file, part, cipher.as_ref()).await
-        });
-        parts.sent.insert(number, sending);
+        parts.send(runtime, number, PartSource { file, cipher }, permit);
         true
     }
 
@@ -227,7 +200,7 @@ impl Objects {
             async move {
                 let _permit = transfers.acquire().await.map_err(io::Error::other)?;
                 let (opened, _) = directory.file(&file.name)?;
-                upload(&*store, Arc::new(opened), file).await
+                upload_file(&*store, Arc::new(opened), file).await
             }
         });
         self.wait::<_, Failure>("write", &first, uploads.buffered(TRANSFERS_AT_ONCE).try_collect())
@@ -318,9 +291,7 @@ impl Objects {
         } else if says(&source, &METADATA) {
             format!("there are no credentials: set {variables}")
         } else if says(&source, &REFUSED) {
-            format!(
-                "the credentials are refused: with {variables}, or others, it has to be allowed to read, write, list and delete"
-            )
+            format!("the credentials are refused: set {variables} to ones that may read, write, list and delete")
         } else {
             return source.into();
         };
@@ -454,52 +425,11 @@ impl From<JoinError> for Failure {
     }
 }
 
-impl Parts {
-    /// What is uploaded. What has failed is to be sent again.
-    async fn arrived(&mut self) -> BTreeMap<u64, Part> {
-        let mut arrived = BTreeMap::new();
-        while let Some((number, sending)) = self.sent.pop_first() {
-            if let Ok(Ok(part)) = sending.await {
-                arrived.insert(number, part);
-            }
-        }
-        arrived
-    }
-
-    /// Aborts the upload, if there is one.
-    fn abort(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let (sent, id) = (mem::take(&mut self.sent), mem::take(&mut self.id));
-        let (store, path) = (Arc::clone(&self.store), self.path.clone());
-        let has_begun = !sent.is_empty() || id.initialized();
-        let abort = async move {
-            // A part that arrives later would stay.
-            for sending in sent.into_values() {
-                let _ = sending.await;
-            }
-            // A rule of the bucket removes it otherwise.
-            if let Some(id) = id.get() {
-                let _ = store.abort_multipart(&path, id).await;
-            }
-        };
-        has_begun.then_some(abort)
-    }
-}
-
-impl Drop for Parts {
-    fn drop(&mut self) {
-        if let Some(abort) = self.abort()
-            && let Ok(runtime) = runtime()
-        {
-            runtime.spawn(abort);
-        }
-    }
-}
-
 /// A bucket, and the same for uploads in parts.
 type Stores = (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>);
 
 /// The bucket of an address.
-fn open(url: &str, config: &BucketConfig) -> Result<Stores, object_store::Error> {
+fn bucket_of(url: &str, config: &BucketConfig) -> Result<Stores, object_store::Error> {
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: PAUSE, max_backoff: PAUSE_MAX, ..BackoffConfig::default() },
         max_retries: usize::MAX,
@@ -523,93 +453,6 @@ fn open(url: &str, config: &BucketConfig) -> Result<Stores, object_store::Error>
         Some("az") => bucket!(MicrosoftAzureBuilder, AzureConfigKey),
         _ => bucket!(AmazonS3Builder, AmazonS3ConfigKey),
     })
-}
-
-/// Uploads a file of this size, in parts if it is large. Returns the checksums of its blocks.
-async fn upload(store: &dyn ObjectStore, file: Arc<File>, as_object: Upload) -> Result<Vec<u64>, Failure> {
-    let Upload { bytes, cipher, mut parts, .. } = as_object;
-    let cipher = cipher.map(Arc::new);
-    if bytes <= PART_BYTES {
-        let (whole, sums) = read(&file, 0..bytes, cipher.as_ref()).await?;
-        store.put(&parts.path, PutPayload::from(whole)).await?;
-        return Ok(sums);
-    }
-    let uploaded = upload_parts(store, &mut parts, &file, bytes, cipher.as_ref()).await;
-    if uploaded.is_err()
-        && let Some(abort) = parts.abort()
-    {
-        abort.await;
-    }
-    uploaded
-}
-
-/// Uploads the parts of a file of this size that are not on their way, and completes it. Returns the checksums of its blocks.
-async fn upload_parts(
-    store: &dyn ObjectStore,
-    parts: &mut Parts,
-    file: &Arc<File>,
-    bytes: u64,
-    cipher: Option<&Arc<ObjectCipher>>,
-) -> Result<Vec<u64>, Failure> {
-    let arrived = parts.arrived().await;
-    let Parts { store: multipart, path, id, .. } = &*parts;
-    let id = id.get_or_try_init(|| multipart.create_multipart(path)).await?;
-    let rest = (0..).zip(ranges(bytes)).filter(|(number, _)| !arrived.contains_key(number));
-    let sending = stream::iter(rest).map(|(number, part)| {
-        let sending = send(&**multipart, path, id, number, file, part, cipher);
-        async move { sending.await.map(|part| (number, part)) }
-    });
-    let rest: BTreeMap<u64, Part> = sending.buffer_unordered(PARTS_AT_ONCE).try_collect().await?;
-    let all: BTreeMap<u64, Part> = arrived.into_iter().chain(rest).collect();
-    let (ids, sums): (Vec<PartId>, Vec<Vec<u64>>) = all.into_values().unzip();
-    let completed = multipart.complete_multipart(path, id, ids).await;
-    if let Err(error) = completed {
-        // The answer may have been lost, and the request that repeats it finds no upload any more.
-        let size = if cipher.is_some() { sealed_bytes(bytes) } else { bytes };
-        if !store.head(path).await.is_ok_and(|found| found.size == size) {
-            return Err(error.into());
-        }
-    }
-    // There is nothing to abort any more.
-    parts.id = Arc::default();
-    Ok(sums.concat())
-}
-
-/// Uploads a part of a file.
-async fn send(
-    store: &dyn MultipartStore,
-    path: &Path,
-    id: &MultipartId,
-    number: u64,
-    file: &Arc<File>,
-    part: Range<u64>,
-    cipher: Option<&Arc<ObjectCipher>>,
-) -> Result<Part, Failure> {
-    let (bytes, sums) = read(file, part, cipher).await?;
-    let number = usize::try_from(number).map_err(io::Error::other)?;
-    Ok((store.put_part(path, id, number, bytes.into()).await?, sums))
-}
-
-/// Reads a part of a file, encrypts it, and returns the checksums of its blocks with it.
-async fn read(
-    file: &Arc<File>,
-    part: Range<u64>,
-    cipher: Option<&Arc<ObjectCipher>>,
-) -> Result<(Vec<u8>, Vec<u64>), Failure> {
-    let (file, mut bytes) = (Arc::clone(file), vec![0; (part.end - part.start) as usize]);
-    let (cipher, first) = (cipher.map(Arc::clone), part.start / BLOCK_BYTES as u64);
-    spawn_blocking(move || {
-        read_exact_at(&file, part.start, &mut bytes)?;
-        let sums: Vec<u64> = bytes.chunks(BLOCK_BYTES).map(XxHash3_64::oneshot).collect();
-        let sealed = cipher.map(|cipher| cipher.seal(first, &bytes)).transpose()?;
-        Ok((sealed.unwrap_or(bytes), sums))
-    })
-    .await?
-}
-
-/// The parts of a file of this size.
-fn ranges(bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    (0..bytes.div_ceil(PART_BYTES)).map(move |part| part * PART_BYTES..bytes.min((part + 1) * PART_BYTES))
 }
 
 /// The threads on which requests to all buckets run.

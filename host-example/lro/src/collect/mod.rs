@@ -16,9 +16,9 @@ use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
+use lro_gateway::Gateway;
 use lro_gateway::collect::{CollectError, Collected, Collector, Count, Ended, Kept, arguments_of, error_text, summary};
 use lro_gateway::settings::{CollectSettings, Config, DecisionMode, UpstreamUrl};
-use lro_gateway::{Gateway, GatewayError};
 use lro_host::job;
 use lro_host::mcp::{self, Following, Message, ToolPage};
 use lro_json::write::thousands;
@@ -33,12 +33,12 @@ use crate::flags::{Ability, CallArguments, InputForm};
 use crate::handle::HandleArguments;
 use crate::offload;
 use crate::output::Terminal;
-use crate::server::Server;
+use crate::server::{self, Server};
 use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   lro collect --tool list_orders -- my-server --verbose
-  lro collect --tool search --arguments '{\"query\": \"late\"}' --url https://mcp.example.com/mcp
+  lro collect --tool search --arguments '{\"query\": \"late\"}' --upstream https://mcp.example.com/mcp
   lro collect --tool list_events --style offset --concurrency 4 --output events.jsonl -- my-server
   lro collect --tool list_events --resume events.jsonl -- my-server
   lro extract $(lro collect --handle --tool list_orders -- my-server) --group-by state --aggregate count
@@ -53,7 +53,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Call a tool for all pages of its list, and keep them as one offload
 ///
-/// The server is a command after `--`, or an endpoint of Streamable HTTP (--url). How its pages follow one another is found in the
+/// The server is a command after `--`, or an endpoint of Streamable HTTP (--upstream). How its pages follow one another is found in the
 /// first page and the schema of the tool, or set: by the flags below, or in the table `collect` of the tool. Prints the descriptor
 /// of the offload, as `lro offload` does. What came before an early end or an interruption (Ctrl-C, SIGTERM) is kept. Of a process
 /// that is killed (SIGKILL) only --output keeps something: all pages but the one in flight.
@@ -67,8 +67,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "JSON", default_value = "{}", value_parser = object)]
     arguments: String,
     /// Streamable HTTP endpoint, in place of a command
-    #[arg(long, value_name = "URL", conflicts_with = "command", value_parser = url)]
-    url: Option<UpstreamUrl>,
+    #[arg(long, visible_alias = "url", value_name = "URL", conflicts_with = "command", value_parser = url)]
+    upstream: Option<UpstreamUrl>,
     #[command(flatten)]
     pages: PageFlags,
     /// Write the records to this file, one a line, in place of an offload; only you can read it
@@ -151,15 +151,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let settings = arguments.pages.over(config.collect(&arguments.tool).cloned().unwrap_or_default())?;
     let (target, call, earlier) = target(arguments, config)?;
     let interrupted = interruption()?;
-    // It only forwards: the pages are put together here.
-    let mut forwarding = config.clone();
-    forwarding.enabled = false;
-    forwarding.gateway.upstream = arguments.url.clone();
-    let gateway =
-        Gateway::new(&forwarding, &arguments.command, Some(&env::current_exe()?)).map_err(|error| match error {
-            GatewayError::NoServer => anyhow!("no server given: add its command after `--`, or use --url URL"),
-            error => error.into(),
-        })?;
+    // The pages are put together here.
+    let gateway = server::forwarding(config, arguments.upstream.clone(), &arguments.command)?;
     let mut keeping = Keeping { target, count: earlier, last: None, progress: progress() };
     let collected = job::finish(async {
         tokio::select! {
