@@ -180,7 +180,6 @@ impl Outcome {
     }
 }
 
-<<<<<<< HEAD
 /// The name of a verdict in metrics and reports: that of the [`Outcome`] it asks for.
 pub const fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {
@@ -191,28 +190,6 @@ pub const fn verdict_name(verdict: &Verdict) -> &'static str {
     }
 }
 
-impl From<StoreError> for FilterError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            // The policy wrote the directory.
-            StoreError::Unexpected { path, reason } => {
-                // Clients do not see the path.
-                let name = path.file_name().unwrap_or_default();
-                Self::Answer(format!("a false account of its files: {name:?}: {reason}"))
-            }
-            error => Self::Store(Arc::new(error)),
-        }
-    }
-}
-
-impl From<CallError> for FilterError {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-=======
->>>>>>> 22bb8d57a5b82bf68ed81c6c8ad443528f632ae0
 /// The slot of a policy, the store it writes to, and the limits of its calls. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Filter {
