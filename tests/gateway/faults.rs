@@ -920,6 +920,20 @@ fn junk_of_the_client() {
 // Sizes.
 
 #[test]
+fn names_of_a_client_are_bounded() {
+    let mut gate = Gate::ready(&[]);
+    let long = "n".repeat(5_000);
+    let answer = gate.call(1, &long, json!({}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer:.300}");
+    assert_contains(&error(&answer), "`params.name` is longer than 4096 bytes");
+    gate.send(&tool_call(long, "silent", json!({})));
+    let answer = gate.answer(&Value::Null);
+    assert_eq!(answer["error"]["code"], -32600, "{answer:.300}");
+    gate.works();
+    assert!(gate.end().success());
+}
+
+#[test]
 fn a_gigabyte_in_one_line() {
     let mut gate = Gate::ready(&["--message-bytes", "100000000"]);
     let watch = gate.watch();

@@ -480,6 +480,42 @@ fn arguments_that_are_filled_in_are_bounded() {
     }
 }
 
+// Names are kept while a call is pending, so a client must not have room for more in them than there is for messages.
+#[test]
+fn names_that_are_kept_are_bounded() {
+    let long = "n".repeat(5_000);
+    let mut client = initialize();
+    client["clientInfo"]["name"] = long.clone().into();
+    let mut token = json!({"name": "silent", "arguments": {}});
+    token["_meta"] = json!({"progressToken": long});
+    for (gate, _upstream) in both(&[]) {
+        let session = Session::begin(&gate.url);
+        for (message, code, member) in [
+            (request(json!(long), "tools/call", json!({"name": "silent"})), -32600, "id"),
+            (request(json!(1), "tools/call", json!({"name": long})), -32602, "params.name"),
+            (request(json!(2), "resources/read", json!({"uri": long})), -32602, "params.uri"),
+            (request(json!(3), "tools/call", token.clone()), -32602, "progressToken"),
+            (request(json!(4), "initialize", client.clone()), -32602, "clientInfo.name"),
+        ] {
+            let mut modern = message.clone();
+            let mut meta = modern_meta();
+            meta.as_object_mut().unwrap().extend(message["params"]["_meta"].as_object().cloned().unwrap_or_default());
+            modern["params"]["_meta"] = meta;
+            for reply in [session.open(&message).finish(), open_modern(&gate.url, &modern, &[]).finish()] {
+                let answer = reply.answer();
+                assert_eq!((reply.status, &answer["error"]["code"]), (400, &json!(code)), "{member}: {answer:.300}");
+                assert!(error(&answer).contains(&format!("`{member}` is longer than 4096 bytes")), "{answer:.300}");
+                assert_eq!(answer["id"], if member == "id" { Value::Null } else { message["id"].clone() });
+            }
+        }
+        let body = json!({"tool": long, "result": {"content": []}}).to_string();
+        let url = gate.url.replace("/mcp", "/filter");
+        let reply = Exchange::open(&url, "POST", &[], body.as_bytes()).finish();
+        assert!(reply.status == 400 && reply.text().contains("4096 bytes"), "{}", reply.text());
+        session.works();
+    }
+}
+
 #[test]
 fn too_many_requests() {
     for (gate, _upstream) in both(&["--requests", "3"]) {

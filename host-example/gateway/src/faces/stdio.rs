@@ -13,7 +13,7 @@ use memchr::memchr;
 use parking_lot::Mutex;
 
 use crate::listener::body;
-use crate::session::{FromClient, Late, SendOwn, Session, SessionOwner};
+use crate::session::{FromClient, Late, SendOwn, Session, SessionOwner, refusal_of_names};
 use crate::tenants::rules::Rules;
 use crate::translate::Translator;
 use crate::upstream::Upstream;
@@ -145,6 +145,9 @@ fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) -> io::
 impl StdioFace {
     fn from_client(self: &Arc<Self>, bytes: Bytes) {
         let message = Message::read(bytes);
+        if let Some(refusal) = refusal_of_names(&message) {
+            return self.write(&refusal);
+        }
         let (face, expects) = (Arc::clone(self), Expects::of(&message));
         self.session.client_message(message, Self::sending(self), move |decided| match decided {
             FromClient::Forward(message) => {

@@ -21,7 +21,7 @@ use super::HttpFace;
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
-use crate::session::{Session, SessionOwner};
+use crate::session::{NAME_BYTES_MAX, Session, SessionOwner};
 
 /// The path, unless it is that of the MCP endpoint.
 pub(super) const PATH: &str = "/filter";
@@ -84,5 +84,9 @@ fn read(body: &Bytes) -> Result<Filtered, String> {
 }
 
 fn of_string(key: &str, value: &str) -> Result<String, String> {
-    serde_json::from_str(value).map_err(|_| format!("`{key}` is not a string"))
+    let text: String = serde_json::from_str(value).map_err(|_| format!("`{key}` is not a string"))?;
+    if text.len() > NAME_BYTES_MAX {
+        return Err(format!("`{key}` is longer than {NAME_BYTES_MAX} bytes, the most that is taken: shorten it"));
+    }
+    Ok(text)
 }

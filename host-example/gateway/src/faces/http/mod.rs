@@ -33,7 +33,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, CONNECTION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
 use rustls::ServerConfig;
@@ -49,6 +49,7 @@ use crate::listener::connections::{self, Caller, Connections};
 use crate::listener::guard::{self, Guard, Refusal};
 use crate::listener::shares::{ActiveTenants, Holder, RequestPermit, Shares, removed};
 use crate::listener::tls::{Certificate, TlsError};
+use crate::session::refusal_of_names;
 use crate::tenants::rules::Rules;
 use crate::trace;
 use crate::upstream::Upstream;
@@ -312,6 +313,9 @@ impl HttpFace {
         let (message, permit) = match parts.method {
             Method::POST => {
                 let (message, permit) = self.message(&holder, permit, &parts, body).await?;
+                if let Some(refusal) = refusal_of_names(&message) {
+                    return Ok(guard::json(StatusCode::BAD_REQUEST, refusal));
+                }
                 (Some(trace::with_headers(message, &parts.headers)), permit)
             }
             _ => (None, permit),
