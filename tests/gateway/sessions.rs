@@ -252,6 +252,59 @@ fn a_session_that_the_server_forgot_begins_anew() {
     assert!(gate.end().success());
 }
 
+/// What the server answers to the repeated handshake is read within limits, and no further than the answer.
+#[test]
+fn a_session_that_does_not_begin_anew_is_an_error_in_time() {
+    let upstream = FaultyHttp::start();
+    let flags = ["--message-bytes", "10000000", "--start-timeout-ms", "2000"];
+    let mut gate = Gate::remote(&flags, &upstream.url);
+    let watch = gate.watch();
+    for (then, reason) in [
+        ("endless", "gateway.message-bytes"),
+        ("silent", "gateway.start-timeout-ms"),
+        ("error", "no more sessions today"),
+    ] {
+        gate.call("forget", "forget", json!({"then": then}));
+        let answer = gate.call(then, "echo", json!({"text": "x"}));
+        assert!(error(&answer).contains(reason), "{then}: {answer}");
+        gate.works();
+    }
+    gate.call("forget", "forget", json!({"then": "open"}));
+    gate.works();
+    watch.stays_under(64);
+    assert!(gate.end().success());
+}
+
+/// A server says of itself only what it is asked.
+#[test]
+fn what_a_server_says_unasked_changes_no_later_request() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&[], &upstream.url);
+    let said = json!({"jsonrpc": "2.0", "id": 99, "result": {"protocolVersion": "1999-01-01"}});
+    let behind = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
+    for (id, message) in [&said, &behind].into_iter().enumerate() {
+        gate.call(id, "say", raw(message.to_string().as_bytes()));
+    }
+    wait_until("both messages", || gate.others().contains(&behind.to_string().into_bytes()));
+    gate.works();
+    let heard = heard(&mut gate).to_string();
+    assert!(heard.contains(r#"["mcp-protocol-version","2025-11-25"]"#) && !heard.contains("1999-01-01"), "{heard}");
+    assert!(gate.end().success());
+}
+
+/// What is logged of a page of the server is one line, and does nothing to a terminal.
+#[test]
+fn a_page_of_a_server_forges_no_line_of_the_log() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&[], &upstream.url);
+    gate.call(1, "page", raw(b"no\x1b[2J\nERROR forged"));
+    gate.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    wait_until("the page is in the log", || gate.errors().contains("ERROR forged"));
+    let errors = gate.errors();
+    assert!(!errors.contains("\x1b[2J") && !errors.contains("\nERROR"), "{errors:?}");
+    assert!(gate.end().success());
+}
+
 /// A client may use an id again once it has the answer.
 #[test]
 fn an_id_used_again_at_once() {
@@ -282,6 +335,17 @@ fn a_server_says_when_its_stream_is_taken_up_again() {
     gate.call(1, "resume", json!({"retry": 600_000}));
     let heard = heard(&mut gate).to_string();
     assert!(!heard.contains("last-event-id"), "{heard}");
+    assert!(gate.end().success());
+}
+
+/// However soon a server wants it, there is a pause before each.
+#[test]
+fn streams_that_end_at_once_are_taken_up_in_measure() {
+    let upstream = FaultyHttp::start();
+    let mut gate = Gate::remote(&["--call-timeout-ms", "1000"], &upstream.url);
+    error(&gate.call(1, "hollow", json!({})));
+    let count = heard(&mut gate).to_string().matches(r#"["last-event-id","event-8"]"#).count();
+    assert!((1..50).contains(&count), "{count} streams in a second");
     assert!(gate.end().success());
 }
 
@@ -334,6 +398,12 @@ fn headers_of_a_modern_client_on_standard_streams() {
     gate.ask(&request(1, "tools/list", json!({"_meta": crate::wire::modern_meta()})));
     gate.ask(&modern(2, "echo", json!({"text": "x", "region": "eu-west"})));
     gate.ask(&modern(3, "echo", json!({"text": "x", "region": "Zürich\n"})));
+    // Tools in the answer to another request are none.
+    let tools = json!([{"name": "heard", "inputSchema": {"properties": {"region": {"x-mcp-header": "Other"}}}}]);
+    let result = format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{{"resultType":"complete","tools":{tools}}}}}"#);
+    let mut arguments = raw(result.as_bytes());
+    arguments["type"] = "application/json".into();
+    gate.ask(&modern(7, "raw", arguments));
     let answer = gate.ask(&modern(4, "heard", json!({"region": 5})));
     let heard: Value = serde_json::from_str(&text(&answer)).unwrap();
     let of = |id: u32| -> std::collections::BTreeMap<String, String> {

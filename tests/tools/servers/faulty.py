@@ -267,7 +267,7 @@ def serve_http():
     import queue
     import select
 
-    state = {"sessions": {}, "heard": [], "resumed": {}, "gone": 0, "count": 0, "refused": 0, "deaf": False}
+    state = {"sessions": {}, "heard": [], "resumed": {}, "gone": 0, "count": 0, "refused": 0, "deaf": False, "page": None, "begin": None}
     only = option("--only")
     tokens = {"Bearer " + token for token in (option("--tokens") or "").split(",") if token}
     protected = bool(tokens)
@@ -339,6 +339,10 @@ def serve_http():
                 state["refused"] -= 1
                 return self.reply(b"in a moment", 503, "text/plain")
             last = self.headers.get("Last-Event-ID")
+            if last == "event-8":
+                self.begin("text/event-stream")
+                self.chunk(b"retry: 0\nid: event-8\ndata:\n\n")
+                return self.finish_chunks()
             if last in state["resumed"]:
                 self.begin("text/event-stream")
                 self.event(state["resumed"].pop(last))
@@ -379,12 +383,21 @@ def serve_http():
             if "id" not in message or method is None:
                 if state["deaf"]:
                     return self.linger(60000)
+                if state["page"] is not None:
+                    return self.reply(state["page"], 500, "text/html")
                 return self.reply(b"", 202, "text/plain")
+            if method == "initialize" and state["begin"] in ("endless", "silent", "error"):
+                return self.begin_badly(message)
             if method == "initialize":
                 with lock:
                     state["count"] += 1
                     id = f"session-{state['count']}"
                     state["sessions"][id] = queue.Queue()
+                if state["begin"] == "open":
+                    state["begin"] = None
+                    self.begin("text/event-stream", [("Mcp-Session-Id", id)])
+                    self.event(other_answer(message))
+                    return self.linger(60000)
                 return self.reply(other_answer(message), headers=[("Mcp-Session-Id", id)])
             if method != "tools/call":
                 answer = other_answer(message)
@@ -395,6 +408,23 @@ def serve_http():
             if answer is not None:
                 return self.answer(call, answer)
             return getattr(self, "tool_" + call.tool)(call)
+
+        def begin_badly(self, message):
+            """An answer to `initialize` with which no session begins."""
+            how, state["begin"] = state["begin"], None
+            if how == "silent":
+                return self.linger(60000)
+            headers = [("Mcp-Session-Id", "none")]
+            if how == "error":
+                error = {"code": -32603, "message": "no more sessions today"}
+                return self.reply(compact({"jsonrpc": "2.0", "id": message["id"], "error": error}), headers=headers)
+            self.begin("application/json", headers)
+            self.close_connection = True
+            try:
+                while True:
+                    self.chunk(b" " * PIECE)
+            except OSError:
+                return None
 
         def read_chunks(self):
             body = b""
@@ -490,6 +520,12 @@ def serve_http():
             self.chunk(b"retry: %d\nid: event-7\ndata:\n\n" % call.arguments.get("retry", 1000))
             self.finish_chunks()
 
+        def tool_hollow(self, call):
+            """A stream that ends at once, and so does each that resumes it: after no time."""
+            self.begin("text/event-stream")
+            self.chunk(b"retry: 0\nid: event-8\ndata:\n\n")
+            self.finish_chunks()
+
         def tool_ends(self, call):
             """A stream that ends before the answer and cannot be resumed."""
             self.begin("text/event-stream")
@@ -497,7 +533,8 @@ def serve_http():
             self.finish_chunks()
 
         def tool_forget(self, call):
-            """Ends all sessions."""
+            """Ends all sessions. `then` says how the next `initialize` is answered."""
+            state["begin"] = call.arguments.get("then")
             with lock:
                 sessions, state["sessions"] = state["sessions"], {}
             for messages in sessions.values():
@@ -515,6 +552,11 @@ def serve_http():
             """From now on, notifications and responses are not answered."""
             state["deaf"] = True
             self.reply(call.answer("deaf"))
+
+        def tool_page(self, call):
+            """From now on, notifications and responses are answered with these bytes as a page of an error."""
+            state["page"] = call.raw()
+            self.reply(call.answer("from now on"))
 
         def tool_say(self, call):
             """Sends a message on the streams of all sessions."""

@@ -159,7 +159,9 @@ impl Session {
         };
         let summary = summary(count, ended.as_ref(), &following);
         if let Some(reason) = ended {
-            tracing::warn!(tenant = self.tenant(), %reason, collected = summary, "not all pages were collected");
+            // A text is logged escaped, as this one may quote the server.
+            let reason = reason.to_string();
+            tracing::warn!(tenant = self.tenant(), reason, collected = summary, "not all pages were collected");
         }
         let whole = whole.map_or_else(|| CollectedResult::new(limits, id, &last), Ok);
         whole.and_then(|whole| whole.finish(&last, &summary, call.modern)).map_err(CollectError::Keep)

@@ -24,7 +24,7 @@ use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, encoded};
 use crate::session::{ErrorPage, Session};
 use crate::trace;
 use crate::translate::{Steps, Translator};
-use crate::upstream::content::{self, BodyKind, ContentError, HeaderError};
+use crate::upstream::content::{self, BodyKind, Content, ContentError, HeaderError};
 use crate::upstream::link::Receive;
 use crate::upstream::retry;
 
@@ -43,6 +43,9 @@ const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of a client's messages that wait until the server has those before them.
 const WAITING_MAX: usize = 1_000;
 
+/// Maximum size in bytes of the names that are kept of the arguments to repeat in headers.
+const PARAMETERS_BYTES_MAX: usize = 1 << 20;
+
 /// Maximum number of characters of an HTTP error page to quote in an error.
 const EXCERPT_CHARACTERS_MAX: usize = 200;
 
@@ -53,8 +56,8 @@ enum ExchangeError {
     Unreachable(String),
     #[error("the server answered with HTTP status {status}: {text}")]
     Status { status: StatusCode, text: String },
-    #[error("the session with the server has ended, and a new one cannot be started")]
-    Session,
+    #[error("the session with the server has ended, and a new one cannot be started: {0}")]
+    Session(String),
     #[error("the server ended its response without the result")]
     Unanswered,
     #[error(transparent)]
@@ -100,11 +103,58 @@ struct ServerSession {
     /// The session id, in revisions up to 2025-11-25.
     id: Option<HeaderValue>,
     revision: Option<HeaderValue>,
-    /// Tasks of the requests in flight.
-    running: HashMap<Id, AbortHandle>,
-    /// The arguments to repeat in headers, and the headers, by tool.
-    parameters: BTreeMap<String, Vec<(String, HeaderName)>>,
+    running: HashMap<Id, Running>,
+    parameters: Parameters,
     is_listening: bool,
+}
+
+/// A request in flight.
+struct Running {
+    task: AbortHandle,
+    /// What its response tells about the server, until it has.
+    tells: Option<Tells>,
+}
+
+/// What the response to a request tells about the server, for later requests.
+#[derive(Clone, Copy)]
+enum Tells {
+    Revision,
+    Parameters,
+}
+
+impl Tells {
+    fn of(request: &Message) -> Option<Self> {
+        match request.method().as_deref() {
+            Some(method::INITIALIZE) => Some(Self::Revision),
+            Some(method::TOOLS_LIST) => Some(Self::Parameters),
+            _ => None,
+        }
+    }
+}
+
+/// The arguments to repeat in headers, and the headers, by tool.
+#[derive(Default)]
+struct Parameters {
+    by_tool: BTreeMap<String, Vec<(String, HeaderName)>>,
+    /// Size of the names in it.
+    bytes: usize,
+}
+
+impl Parameters {
+    /// Sets what is known of a tool. Returns whether there is room for it: at most [`PARAMETERS_BYTES_MAX`] of names.
+    fn set(&mut self, tool: String, parameters: Vec<(String, HeaderName)>) -> bool {
+        let size = |parameters: &[(String, HeaderName)]| -> usize {
+            parameters.iter().map(|(argument, header)| tool.len() + argument.len() + header.as_str().len()).sum()
+        };
+        self.bytes -= self.by_tool.remove(&tool).map_or(0, |before| size(&before));
+        let bytes = size(&parameters);
+        let fits = self.bytes + bytes <= PARAMETERS_BYTES_MAX;
+        if fits && !parameters.is_empty() {
+            self.bytes += bytes;
+            self.by_tool.insert(tool, parameters);
+        }
+        fits
+    }
 }
 
 impl<R: Receive + 'static> Remote<R> {
@@ -224,7 +274,7 @@ impl<R: Receive + 'static> Inner<R> {
                     let id = message.params().cancelled_id();
                     let running = id.and_then(|id| self.state().running.remove(&id));
                     if let Some(running) = running {
-                        running.abort();
+                        running.task.abort();
                     }
                 }
                 // The server must see these before the messages that follow.
@@ -241,7 +291,7 @@ impl<R: Receive + 'static> Inner<R> {
 
     fn start(self: &Arc<Self>, message: Message) {
         let Some(id) = message.id() else { return };
-        let (inner, ended) = (Arc::clone(self), id.clone());
+        let (inner, ended, tells) = (Arc::clone(self), id.clone(), Tells::of(&message));
         // The session does not know the requests of the translator.
         let is_awaited = self.session.is_pending(&id);
         let exchange = async move {
@@ -257,8 +307,8 @@ impl<R: Receive + 'static> Inner<R> {
         };
         // The lock is held so that the task does not end before it is recorded.
         let mut state = self.state();
-        let task = tokio::spawn(exchange);
-        state.running.insert(id, task.abort_handle());
+        let task = tokio::spawn(exchange).abort_handle();
+        state.running.insert(id, Running { task, tells });
     }
 
     /// Waits until a response has not been awaited for a while. What a server sends behind its response is still read.
@@ -296,7 +346,9 @@ impl<R: Receive + 'static> Inner<R> {
         match id.and_then(|id| self.session.fail(&id, &ended.to_string())) {
             Some(failure) => drop(self.receive(failure.error, None)),
             None if matches!(ended, ExchangeError::Unreachable(_) | ExchangeError::Status { .. }) => {
-                tracing::warn!(%ended, "a message did not reach the server");
+                // A text is logged escaped, as this one may quote the server.
+                let ended = ended.to_string();
+                tracing::warn!(ended, "a message did not reach the server");
             }
             None => {}
         }
@@ -322,27 +374,67 @@ impl<R: Receive + 'static> Inner<R> {
         self.read(response, id).await
     }
 
-    /// Initializes a new session after the server has dropped the old one.
+    /// Initializes a new session after the server has dropped the old one. Others that need it wait meanwhile, so that it has
+    /// the time of a start.
     async fn reinitialize(self: &Arc<Self>, old: &HeaderValue) -> Result<(), ExchangeError> {
         let _alone = self.handshake_lock.lock().await;
         if self.state().id.as_ref() != Some(old) {
             return Ok(());
         }
-        let handshake = self.translator.handshake(self.session.handshake());
-        let (initialize, initialized) = handshake.ok_or(ExchangeError::Session)?;
         tracing::warn!("the session with the server has ended; starting a new one");
-        let response = self.post(&Message::read(initialize)).await?;
-        if !response.status().is_success() {
-            return Err(ExchangeError::Session);
+        let millis = self.session.rules.config.gateway.start_timeout_ms.get();
+        let late = |_| {
+            let text = format!("the server did not answer initialize within {millis} ms (gateway.start-timeout-ms)");
+            ExchangeError::Session(text)
+        };
+        tokio::time::timeout(Duration::from_millis(millis), self.begin_session()).await.map_err(late)??;
+        self.listen();
+        Ok(())
+    }
+
+    /// Repeats the handshake of the client.
+    async fn begin_session(&self) -> Result<(), ExchangeError> {
+        let unknown = || ExchangeError::Session("the handshake of the client is not known".to_owned());
+        let (initialize, initialized) = self.translator.handshake(self.session.handshake()).ok_or_else(unknown)?;
+        let initialize = Message::read(initialize);
+        let response = self.post(&initialize).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(ExchangeError::Session(format!("the server answered initialize with HTTP status {status}")));
         }
-        self.state().id = response.headers().get(&SESSION_ID).cloned();
-        // The content is known from the first handshake, but must be read before the connection can be reused.
-        let _ = response.bytes().await;
+        let id = response.headers().get(&SESSION_ID).cloned();
+        // What the answer says is known from the first handshake.
+        let answer = self.answer_to(&initialize.id().ok_or_else(unknown)?, response).await?;
+        if answer.result().is_none() {
+            let text = excerpt(&answer.error_text().unwrap_or_default());
+            return Err(ExchangeError::Session(format!("the server answered initialize with the error {text:?}")));
+        }
+        self.state().id = id;
         if let Some(initialized) = initialized {
             self.post(&Message::read(initialized)).await?;
         }
-        self.listen();
         Ok(())
+    }
+
+    /// The answer to a request of the gateway itself. What else a stream brings is left out, before the answer and behind it.
+    async fn answer_to(&self, id: &Id, response: Response) -> Result<Message, ExchangeError> {
+        let is_answer = |message: &Message| message.kind() == Kind::Response && message.id().as_ref() == Some(id);
+        let content = content::of_headers(response.headers())?;
+        if content.is_stream {
+            return self.event_that(content, response, is_answer).await?.ok_or(ExchangeError::Unanswered);
+        }
+        let answer = Message::read(self.body(content, response).await?);
+        if is_answer(&answer) { Ok(answer) } else { Err(ExchangeError::Unanswered) }
+    }
+
+    /// The whole body of a response.
+    async fn body(&self, content: Content, response: Response) -> Result<Bytes, ExchangeError> {
+        let mut chunks = content::chunks(content, response);
+        let mut spool = Spool::new(Arc::clone(&self.session.rules.limits));
+        while let Some(chunk) = chunks.next().await {
+            spool.push(&chunk?)?;
+        }
+        Ok(spool.finish()?)
     }
 
     async fn post(&self, message: &Message) -> Result<Response, ExchangeError> {
@@ -388,7 +480,7 @@ impl<R: Receive + 'static> Inner<R> {
         let name = method.as_deref().and_then(|method| params.subject(method));
         headers.extend(name.and_then(encoded).map(|name| (NAME, name)));
         let state = self.state();
-        let parameters = params.name.as_deref().and_then(|tool| state.parameters.get(tool));
+        let parameters = params.name.as_deref().and_then(|tool| state.parameters.by_tool.get(tool));
         for (argument, header) in parameters.into_iter().flatten() {
             let value = message.value(&["params", "arguments", argument]);
             headers.extend(value.and_then(|value| parameter(&value)).map(|value| (header.clone(), value)));
@@ -408,13 +500,7 @@ impl<R: Receive + 'static> Inner<R> {
                 None => Ok(answered),
             };
         }
-        let mut chunks = content::chunks(content, response);
-        let mut spool = Spool::new(Arc::clone(&self.session.rules.limits));
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk?;
-            spool.push(&chunk)?;
-        }
-        let body = spool.finish()?;
+        let body = self.body(content, response).await?;
         if body.is_empty() && status.is_success() {
             return Ok(false);
         }
@@ -468,8 +554,10 @@ impl<R: Receive + 'static> Inner<R> {
     /// Forwards a message. Returns whether it answers the request `id`.
     fn receive(self: &Arc<Self>, bytes: Bytes, id: Option<&Id>) -> bool {
         let message = Message::read(bytes.clone());
-        self.record_metadata(&message);
         let answered_id = message.id().map(|id| self.session.request_id(id));
+        if let Some(answered_id) = answered_id.as_ref().filter(|_| message.kind() == Kind::Response) {
+            self.record_metadata(&message, answered_id);
+        }
         let answers = message.kind() == Kind::Response && answered_id.as_ref() == id && id.is_some();
         let Steps { to_server, to_client } = self.translator.server_message(bytes, id);
         if let Some(receiver) = self.receiver.upgrade() {
@@ -480,21 +568,30 @@ impl<R: Receive + 'static> Inner<R> {
         answers
     }
 
-    /// Records the protocol revision and the header parameters that later requests need.
-    fn record_metadata(&self, message: &Message) {
-        if message.kind() != Kind::Response {
-            return;
-        }
-        if let Some(revision) = message.value(&["result", "protocolVersion"]) {
-            let revision = serde_json::from_slice::<String>(&revision).ok();
-            self.state().revision = revision.and_then(|revision| HeaderValue::from_str(&revision).ok());
-        }
-        for tool in mcp::listed_tools(message) {
-            let parameters = tool.input_schema.map(header_parameters).unwrap_or_default();
-            let mut state = self.state();
-            match parameters.is_empty() {
-                true => drop(state.parameters.remove(&*tool.name)),
-                false => drop(state.parameters.insert(tool.name.into_owned(), parameters)),
+    /// Records the protocol revision and the header parameters that later requests need, if the response is the first to a
+    /// request for them.
+    fn record_metadata(&self, response: &Message, id: &Id) {
+        let tells = self.state().running.get_mut(id).and_then(|running| running.tells.take());
+        match tells {
+            None => {}
+            Some(Tells::Revision) => {
+                if let Some(revision) = response.value(&["result", "protocolVersion"]) {
+                    let revision = serde_json::from_slice::<String>(&revision).ok();
+                    self.state().revision = revision.and_then(|revision| HeaderValue::from_str(&revision).ok());
+                }
+            }
+            Some(Tells::Parameters) => {
+                let mut left_out = 0;
+                for tool in mcp::listed_tools(response) {
+                    let parameters = tool.input_schema.map(header_parameters).unwrap_or_default();
+                    let is_kept = self.state().parameters.set(tool.name.into_owned(), parameters);
+                    left_out += usize::from(!is_kept);
+                }
+                if left_out > 0 {
+                    let limit = PARAMETERS_BYTES_MAX;
+                    let text = "calls of some tools lack the headers that the server declares: their names are too long together";
+                    tracing::warn!(tools = left_out, limit, "{text}");
+                }
             }
         }
     }

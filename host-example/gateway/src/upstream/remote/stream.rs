@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use lro_host::mcp::{Id, Message};
 use lro_transport::{Event, EventReader};
@@ -17,6 +18,9 @@ use crate::upstream::link::Receive;
 
 /// Delay before reconnecting to a stream that ended, unless the server has said another one.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+
+/// Minimum delay before reconnecting, whatever the server has said: its streams may end at once.
+const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
 
 /// Maximum delay before trying again to open a stream that the server did not open. It doubles from [`RECONNECT_DELAY`] on.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(60);
@@ -39,7 +43,7 @@ impl StreamEnd {
     }
 
     fn pause(&self) -> Duration {
-        self.retry.unwrap_or(RECONNECT_DELAY)
+        self.retry.unwrap_or(RECONNECT_DELAY).max(RECONNECT_DELAY_MIN)
     }
 }
 
@@ -71,14 +75,38 @@ impl<R: Receive + 'static> Inner<R> {
             }
             read?;
         }
-        // The blank line after the last event may be missing.
-        let rest = reader.finish().ok().flatten();
-        let event = rest.and_then(|rest| EventReader::event_of_rest(&rest, &self.session.rules.limits).ok());
-        let data = event.and_then(|event| event.data());
-        if let Some(data) = data.filter(|data| Message::read(data.clone()).fault().is_none()) {
+        if let Some(data) = self.data_of_rest(reader) {
             answered |= self.receive(data, id);
         }
         Ok((end, answered))
+    }
+
+    /// The data of the last event of a stream, behind which the blank line may be missing.
+    fn data_of_rest(&self, reader: EventReader) -> Option<Bytes> {
+        let rest = reader.finish().ok().flatten()?;
+        let data = EventReader::event_of_rest(&rest, &self.session.rules.limits).ok()?.data()?;
+        Message::read(data.clone()).fault().is_none().then_some(data)
+    }
+
+    /// The first event that is wanted, however long the stream goes on behind it.
+    pub(super) async fn event_that(
+        &self,
+        content: Content,
+        response: Response,
+        is_wanted: impl Fn(&Message) -> bool,
+    ) -> Result<Option<Message>, ExchangeError> {
+        let mut chunks = content::chunks(content, response);
+        let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
+        let mut events = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            let read = reader.push(&chunk?, &mut events);
+            let mut messages = events.drain(..).filter_map(|event| event.data()).map(Message::read);
+            if let Some(found) = messages.find(&is_wanted) {
+                return Ok(Some(found));
+            }
+            read?;
+        }
+        Ok(self.data_of_rest(reader).map(Message::read).filter(|message| is_wanted(message)))
     }
 
     /// Resumes a stream that ended before the response arrived, for as long as the response is awaited.
