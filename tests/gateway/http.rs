@@ -516,6 +516,24 @@ fn names_that_are_kept_are_bounded() {
     }
 }
 
+// The log does not grow with what a client does not read, nor with what it calls things.
+#[test]
+fn what_is_logged_is_bounded() {
+    let gate = Gate::listening(&[]);
+    let session = Session::begin(&gate.url);
+    assert_eq!(text(&session.call(1, "later", json!({"count": 4_000, "ms": 100}))), "later");
+    wait_until("messages are dropped", || gate.errors().contains("messages=2048"));
+    let dropped = gate.errors().matches("a client that does not listen").count();
+    assert!(dropped <= 13, "{dropped} lines");
+
+    let large = json!({"content": [{"type": "text", "text": "x ".repeat(100_000)}]});
+    let body = json!({"tool": "t".repeat(4_000), "result": large}).to_string();
+    let reply = Exchange::open(&gate.url.replace("/mcp", "/filter"), "POST", &[], body.as_bytes()).finish();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    wait_until("the result is in the log", || gate.errors().contains("large tool result"));
+    assert!(!gate.errors().contains(&"t".repeat(129)), "{}", gate.errors());
+}
+
 #[test]
 fn too_many_requests() {
     for (gate, _upstream) in both(&["--requests", "3"]) {

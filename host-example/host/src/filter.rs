@@ -32,6 +32,9 @@ use crate::store::{
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Length at which names in the log are truncated, in bytes.
+const LOGGED_NAME_BYTES_MAX: usize = 128;
+
 /// The tool call whose result is to be filtered.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -504,6 +507,11 @@ fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
     Ok(records)
 }
 
+/// Truncates a name for the log to [`LOGGED_NAME_BYTES_MAX`].
+fn shortened(name: &str) -> &str {
+    name.get(..name.floor_char_boundary(LOGGED_NAME_BYTES_MAX)).unwrap_or_default()
+}
+
 /// Logs one line for each result that did not pass: tool, size, limit, and the handle of an offload.
 fn log(request: &Request, payload: &Payload, decision: &Decision) {
     let handle = match &decision.outcome {
@@ -512,8 +520,8 @@ fn log(request: &Request, payload: &Payload, decision: &Decision) {
         _ => None,
     };
     tracing::warn!(
-        tenant = request.tenant,
-        tool = request.tool,
+        tenant = shortened(&request.tenant),
+        tool = shortened(&request.tool),
         bytes = payload.size(),
         limit = request.settings.threshold.amount,
         unit = request.settings.threshold.unit.name(),

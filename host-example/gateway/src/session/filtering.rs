@@ -12,7 +12,7 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 use tracing::Instrument as _;
 
-use crate::metrics::{Observation, tokens};
+use crate::metrics::{Observation, label, tokens};
 use crate::operations::trail;
 use crate::session::{
     Call, QUERY_BYTES_MAX, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse,
@@ -286,7 +286,7 @@ impl Session {
         }
         let schema = self.rules.caches.output_schema(&self.owner.tenant, &tool.name)?;
         let shortened = shape::shortened(&result.structured()?, &schema);
-        let (tenant, name) = (&self.owner.tenant, &tool.name);
+        let (tenant, name) = (&self.owner.tenant, &*label(&tool.name));
         shortened
             .inspect_err(|error| tracing::warn!(tenant, tool = name, %error, "cannot apply the output schema"))
             .ok()?
@@ -397,11 +397,12 @@ impl Session {
                 let (tenant, passed) = (&self.owner.tenant, result.pass());
                 self.rules.metrics.observe(&Observation::audited(tool, tenant, &verdict, &cost, &passed));
                 let (bytes, verdict) = (passed.len(), verdict_name(&verdict));
-                tracing::info!(tenant, tool = tool.name, bytes, verdict, "audit");
+                tracing::info!(tenant, tool = &*label(&tool.name), bytes, verdict, "audit");
             }
             Err(error) => {
                 self.rules.metrics.failed("inspect");
-                tracing::warn!(tenant = self.owner.tenant, tool = tool.name, %error, "audit: the policy failed");
+                let (tenant, tool) = (&self.owner.tenant, &*label(&tool.name));
+                tracing::warn!(tenant, tool, %error, "audit: the policy failed");
             }
         }
         result.pass()

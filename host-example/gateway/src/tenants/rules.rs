@@ -64,6 +64,8 @@ pub struct Rules {
     pub(crate) instructions: Option<String>,
     /// Dropped messages and lines of servers.
     dropped: Arc<AtomicU64>,
+    /// Dropped messages for clients that do not listen.
+    unheard: Arc<AtomicU64>,
     /// Whether the gateway is about to end.
     draining: Arc<AtomicBool>,
 }
@@ -99,6 +101,7 @@ impl Rules {
             only_reads: false,
             instructions: None,
             dropped: Arc::default(),
+            unheard: Arc::default(),
             draining: Arc::default(),
             config,
             filter,
@@ -153,6 +156,7 @@ impl Rules {
             only_reads: self.only_reads,
             instructions: self.instructions.clone(),
             dropped: Arc::clone(&self.dropped),
+            unheard: Arc::clone(&self.unheard),
             draining: Arc::clone(&self.draining),
         }
     }
@@ -211,6 +215,15 @@ impl Rules {
         if lines.is_power_of_two() {
             let text = "dropped server output that is not a message";
             tracing::warn!(lines, bytes, %reason, "{text}");
+        }
+    }
+
+    /// Counts and logs a message that is dropped because its client does not listen; of many as
+    /// [`record_dropped`](Self::record_dropped) does.
+    pub(crate) fn record_unheard(&self, bytes: usize, reason: &str) {
+        let messages = self.unheard.fetch_add(1, Ordering::Relaxed) + 1;
+        if messages.is_power_of_two() {
+            tracing::warn!(messages, bytes, reason, "dropped a message for a client that does not listen");
         }
     }
 

@@ -465,16 +465,12 @@ impl LegacySession {
     }
 
     fn keep(&self, message: Bytes) {
+        let rules = &self.session.rules;
         if message.len() > BACKLOG_BYTES_MAX {
-            tracing::warn!(
-                bytes = message.len(),
-                "dropped a message for a client that does not listen: it is too large"
-            );
-            return;
+            return rules.record_unheard(message.len(), "it is too large");
         }
-        let Some(memory) = self.session.rules.limits.share.take(message.len()) else {
-            tracing::warn!("dropped a message for a client that does not listen: out of memory (gateway.memory-bytes)");
-            return;
+        let Some(memory) = rules.limits.share.take(message.len()) else {
+            return rules.record_unheard(message.len(), "out of memory (gateway.memory-bytes)");
         };
         let mut streams = self.streams.lock();
         streams.backlog_bytes += message.len();
@@ -482,7 +478,7 @@ impl LegacySession {
         while streams.backlog.len() > BACKLOG_MESSAGES_MAX || streams.backlog_bytes > BACKLOG_BYTES_MAX {
             let dropped = streams.backlog.pop_front().map_or(0, |kept| kept.0.len());
             streams.backlog_bytes -= dropped;
-            tracing::warn!("dropped the oldest message for a client that does not listen");
+            rules.record_unheard(dropped, "it is the oldest of too many");
         }
     }
 }
