@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{FaultyHttp, Gate, SHORT, error, faulty, is_descriptor, new_mark, raw, signal, text, tool_call};
 use crate::support::{Environment, environment, path_text};
-use crate::wire::{MODERN, call, initialize, modern_meta, request};
+use crate::wire::{LEGACY, MODERN, call, initialize, modern_meta, request};
 
 /// Longest wait for bytes of a response.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -625,6 +625,57 @@ fn headers_have_to_match_the_body() {
 }
 
 #[test]
+fn a_revision_that_no_server_speaks_is_refused() {
+    let gate = Gate::listening(&[]);
+    let session = Session::begin(&gate.url);
+    let call = tool_call(1, "echo", json!({"text": "hello"})).to_string();
+    for (revision, status) in [
+        ("1999-01-01", 400),
+        ("banana", 400),
+        ("2026-07-2x", 400),
+        ("2024-11-05", 200),
+        ("2025-03-26", 200),
+        // Before there was such a header.
+        ("", 200),
+    ] {
+        let headers = [("Mcp-Session-Id", session.id.as_str()), ("MCP-Protocol-Version", revision)];
+        let reply = Exchange::open(&gate.url, "POST", &headers, call.as_bytes()).finish();
+        assert_eq!(reply.status, status, "{revision}: {}", reply.text());
+        if status == 400 {
+            assert!(reply.text().contains("mcp-protocol-version") && reply.text().contains(LEGACY), "{}", reply.text());
+            for verb in ["GET", "DELETE"] {
+                assert_eq!(Exchange::open(&gate.url, verb, &headers, b"").finish().status, 400, "{verb}: {revision}");
+            }
+        }
+    }
+    session.works();
+}
+
+#[test]
+fn bodies_that_are_no_message_are_told_why() {
+    for (gate, _upstream) in both(&[]) {
+        let session = Session::begin(&gate.url);
+        let call =
+            br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"@"}}}"#;
+        let bad: Vec<u8> = call.iter().map(|byte| if *byte == b'@' { 0xFF } else { *byte }).collect();
+        let bodies: [(&[u8], i32); 5] = [
+            (&bad, -32700),
+            (br#"{"jsonrpc":"2.0","id":1"#, -32700),
+            (br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600),
+            (b"[]", -32600),
+            (b"7", -32600),
+        ];
+        for (body, code) in bodies {
+            let reply = Exchange::open(&gate.url, "POST", &session.headers(), body).finish();
+            let answer = reply.answer();
+            assert_eq!((reply.status, &answer["error"]["code"]), (400, &json!(code)), "{answer}");
+            assert!(answer["id"].is_null(), "{answer}");
+        }
+        session.works();
+    }
+}
+
+#[test]
 fn the_same_ids_of_two_clients_do_not_mix() {
     for (gate, _upstream) in both(&[]) {
         let ask = |count: usize| {
@@ -925,6 +976,12 @@ fn faults_of_an_upstream_over_http() {
     arguments["status"] = 500.into();
     let reply = session.open(&tool_call(1, "status", arguments)).finish();
     assert_eq!((reply.status, reply.text()), (500, "<html>It broke</html>".to_owned()));
+    // Nothing of HTTP follows a change of the protocol.
+    let mut arguments = raw(b"");
+    arguments["status"] = 101.into();
+    let reply = session.open(&tool_call(4, "status", arguments)).finish();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(error(&reply.answer()).contains("HTTP status 101"), "{}", reply.text());
     for (tool, arguments) in [("cut", json!({})), ("cut", json!({"sse": true})), ("closed", json!({}))] {
         let answer = session.call(2, tool, arguments);
         let message = error(&answer);

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::clients::{Client, Connection, Way};
-use crate::http::ask_modern;
+use crate::http::{Exchange, ask_modern};
 use crate::scripted::first_text;
 use crate::servers::{Gateway, Listening};
 use crate::support::{Environment, Process, lro, path_text, words};
-use crate::wire::{MODERN, Wire, call, shake_hands};
+use crate::wire::{MODERN, Wire, call, request, shake_hands};
 
 /// Rows of the table, lines of the log.
 const ROWS: usize = 3_000;
@@ -177,7 +177,30 @@ fn without_paths_offloads_are_read() {
     let mut wire = served.wire(&[]);
     assert!(refused(&mut wire, "lro_extract", json!({"handle": "orders.csv", "count": true})).contains("not a handle"));
     let unknown = wire.ask(&call(1, &json!({"name": "lro_files", "arguments": {}}), false).to_string());
-    assert!(unknown.contains("-32601"), "{unknown}");
+    assert!(unknown.contains("-32602") && unknown.contains("no tool `lro_files`"), "{unknown}");
+}
+
+// What a server would say where there is none.
+#[test]
+fn what_is_not_there_or_no_message_is_an_error_of_its_kind() {
+    let served = Served::new();
+    let mut wire = served.wire(&[]);
+    let error = |answer: String| serde_json::from_str::<Value>(&answer).unwrap()["error"]["code"].clone();
+    let foreign = json!({"uri": "file:///etc/passwd"});
+    assert_eq!(error(wire.ask(&request(2, "resources/read", foreign).to_string())), -32002);
+    assert_eq!(error(wire.ask(&request(3, "no/such", json!({})).to_string())), -32601);
+    for (line, code) in [
+        (r#"{"jsonrpc":"2.0","id":4,"#, -32700),
+        (r#"{"jsonrpc":"2.0","id":5,"id":6,"method":"ping"}"#, -32600),
+        ("[]", -32600),
+    ] {
+        wire.send("");
+        wire.send(line);
+        let answer = wire.next();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &Value::Null), "{line}: {answer}");
+    }
+    let reply = Exchange::open(&served.listen().url, "POST", &[], b"{").finish();
+    assert_eq!((reply.status, &reply.answer()["error"]["code"]), (400, &json!(-32700)), "{}", reply.text());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod faces;
 mod files;
 mod headers;
 mod listener;
+mod malformed;
 mod metrics;
 mod operations;
 mod random;

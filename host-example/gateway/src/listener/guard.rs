@@ -12,6 +12,7 @@ use bytes::Bytes;
 use lro_host::mcp::{self, Id, Kind, Message, method};
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, decoded};
+use crate::malformed;
 use crate::settings::{GatewaySettings, is_loopback, without_port};
 use crate::tenants::Tenants;
 
@@ -45,6 +46,8 @@ pub(crate) enum Refusal {
     TooManyTokens,
     NotFound,
     Status(StatusCode, String),
+    /// The body is no message, with the JSON-RPC code.
+    Message(i32, String),
     Mismatch(Option<Id>, String),
 }
 
@@ -139,9 +142,14 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
 
 /// Whether a request is of revision 2026-07-28 or later.
 pub(crate) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
-    let is_late = |revision: &str| revision >= MODERN;
     headers.get_all(PROTOCOL_VERSION).iter().filter_map(|value| value.to_str().ok()).any(is_late)
-        || message.params().meta.is_some_and(|meta| meta.protocol_version.as_deref().is_some_and(is_late))
+        || message.params().meta.is_some_and(|meta| meta.protocol_version.is_some_and(|revision| *revision >= *MODERN))
+}
+
+/// Whether a text is the date of revision 2026-07-28 or of a later one.
+pub(crate) fn is_late(revision: &str) -> bool {
+    let is_of_date = |(byte, pattern): (u8, u8)| if pattern == b'-' { byte == b'-' } else { byte.is_ascii_digit() };
+    revision.len() == MODERN.len() && revision.bytes().zip(MODERN.bytes()).all(is_of_date) && revision >= MODERN
 }
 
 /// Whether a message of revision 2026-07-28 or later opens a long-lived stream.
@@ -156,8 +164,12 @@ pub(crate) fn check_message(message: &Message) -> Result<(), Refusal> {
         Kind::Batch => message.batch().is_some_and(|elements| elements.into_iter().all(is_single)),
         _ => true,
     };
-    let refusal = || Refusal::Status(StatusCode::BAD_REQUEST, "the body is not a JSON-RPC message".to_owned());
-    is_one.then_some(()).ok_or_else(refusal)
+    // What is not UTF-8 may be in a place that is not read here, and readers disagree about it.
+    if is_one && str::from_utf8(message.bytes()).is_ok() {
+        return Ok(());
+    }
+    let (code, text) = malformed::reason(message);
+    Err(Refusal::Message(code, text))
 }
 
 fn is_single(element: Bytes) -> bool {
@@ -237,6 +249,7 @@ impl Refusal {
                 "not found: check the path and the tenant".to_owned(),
             ),
             Self::Status(status, message) => (status, mcp::INVALID_REQUEST, None, message),
+            Self::Message(code, message) => (StatusCode::BAD_REQUEST, code, None, message),
             Self::Mismatch(id, message) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, id, message),
         };
         let mut response = json(status, mcp::error_response(id.as_ref(), code, &message));

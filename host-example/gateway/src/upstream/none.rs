@@ -4,10 +4,11 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message, meta, method};
+use lro_host::mcp::{self, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, ProtocolError, meta, method};
 use serde_json::{Value, json};
 
 use super::link::Receive;
+use crate::malformed;
 use crate::session::Session;
 use crate::translate::{LEGACY_REVISIONS, MODERN_REVISION, Translator};
 
@@ -35,13 +36,11 @@ impl<R: Receive + 'static> NoServer<R> {
     pub(crate) fn send(&self, message: &Bytes) {
         let message = Message::read(message.clone());
         let instructions = self.session.rules.instructions.as_deref();
-        let answers: Vec<Bytes> = match message.kind() {
-            Kind::Request => answer(&message, instructions).into_iter().collect(),
-            Kind::Batch => {
-                let requests = message.batch().unwrap_or_default().into_iter().map(Message::read);
-                requests.filter_map(|request| answer(&request, instructions)).collect()
+        let answers: Vec<Bytes> = match message.batch() {
+            Some(elements) => {
+                elements.into_iter().filter_map(|element| answer(&Message::read(element), instructions)).collect()
             }
-            Kind::Notification | Kind::Response | Kind::Other => Vec::new(),
+            None => answer(&message, instructions).into_iter().collect(),
         };
         if let Some(receiver) = self.receiver.upgrade().filter(|_| !answers.is_empty()) {
             self.session.rules.senders.run(move |_| answers.into_iter().for_each(|answer| receiver.message(answer)));
@@ -49,9 +48,20 @@ impl<R: Receive + 'static> NoServer<R> {
     }
 }
 
-/// The answer to a request; `None` without an id.
+/// The answer to a request, or to what is not a message; `None` where none is expected.
 fn answer(request: &Message, instructions: Option<&str>) -> Option<Bytes> {
+    match request.kind() {
+        Kind::Request => {}
+        Kind::Notification | Kind::Response => return None,
+        Kind::Batch | Kind::Other if request.bytes().trim_ascii().is_empty() => return None,
+        Kind::Batch | Kind::Other => {
+            let (code, text) = malformed::reason(request);
+            return Some(mcp::error_response(None, code, &text));
+        }
+    }
     let id: Id = request.id()?;
+    let refused = |code, text: &str| Some(mcp::error_response(Some(&id), code, text));
+    let params = request.params();
     let method = request.method();
     let info = json!({ "name": NAME, "title": "lro-filter", "version": env!("CARGO_PKG_VERSION") });
     let mut about = json!({ "capabilities": {} });
@@ -73,9 +83,17 @@ fn answer(request: &Message, instructions: Option<&str>) -> Option<Bytes> {
             about
         }
         Some(method::PING) => json!({}),
+        Some(method::TOOLS_CALL) => {
+            let name = params.name.as_deref().unwrap_or_default();
+            return refused(INVALID_PARAMS, &format!("there is no tool `{name}`: tools/list names those there are"));
+        }
+        Some(method::RESOURCES_READ) => {
+            let text = format!("there is no resource `{}`", params.uri.as_deref().unwrap_or_default());
+            let error = ProtocolError::missing_resource(text, params.is_modern());
+            return refused(error.code, &error.message);
+        }
         unknown => {
-            let text = format!("there is no method `{}`", unknown.unwrap_or_default());
-            return Some(mcp::error_response(Some(&id), METHOD_NOT_FOUND, &text));
+            return refused(METHOD_NOT_FOUND, &format!("there is no method `{}`", unknown.unwrap_or_default()));
         }
     };
     Some(mcp::response(&id, &result.to_string()))

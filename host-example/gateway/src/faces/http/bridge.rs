@@ -20,13 +20,13 @@ use super::kept::KeptSessions;
 use super::legacy::LegacySession;
 use super::modern::SharedServer;
 use super::streams::empty;
-use crate::headers::SESSION_ID;
+use crate::headers::{PROTOCOL_VERSION, SESSION_ID};
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
 use crate::random::{HEX_DIGITS, random_hex};
 use crate::settings::TranslateMode;
 use crate::tenants::rules::Rules;
-use crate::translate::{Translator, input_capabilities};
+use crate::translate::{LEGACY_REVISIONS, Translator, input_capabilities};
 use crate::upstream::Upstream;
 use crate::upstream::connection::Prepared;
 
@@ -124,6 +124,9 @@ impl Bridge {
     /// Answers a request, with its message if it is a POST.
     pub(super) async fn answer(&self, head: &RequestHead, message: Option<Message>) -> Result<Response, Refusal> {
         let (tenant, headers) = (head.holder.tenant.as_str(), &head.parts.headers);
+        if headers.contains_key(SESSION_ID) {
+            check_revision(headers)?;
+        }
         match (&head.parts.method, message) {
             (_, Some(message)) => self.post(head, message).await,
             (&Method::GET, None) => self.get(&head.holder, headers).await,
@@ -484,4 +487,20 @@ fn not_allowed() -> Refusal {
         StatusCode::METHOD_NOT_ALLOWED,
         "this HTTP method is not allowed for this protocol revision or session".to_owned(),
     )
+}
+
+/// Checks the revision in a header of a request within a session, which no revision up to 2025-03-26 needs.
+fn check_revision(headers: &HeaderMap) -> Result<(), Refusal> {
+    let is_known = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|revision| LEGACY_REVISIONS.contains(&revision) || guard::is_late(revision))
+    };
+    if headers.get_all(PROTOCOL_VERSION).iter().all(is_known) {
+        return Ok(());
+    }
+    let known = LEGACY_REVISIONS.join(", ");
+    let text = format!(
+        "the header mcp-protocol-version names a revision that is not supported: send the one that initialize agreed \
+         on, of {known}"
+    );
+    Err(Refusal::Status(StatusCode::BAD_REQUEST, text))
 }

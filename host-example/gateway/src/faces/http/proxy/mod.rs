@@ -313,7 +313,7 @@ impl Proxy {
     /// Sends a request. The head of the response must arrive within the timeout.
     async fn send(&self, request: RequestBuilder, timeout: Duration) -> Result<reqwest::Response, UpstreamError> {
         match tokio::time::timeout(timeout, request.send()).await {
-            Ok(sent) => sent.map_err(|error| unreachable(&error)),
+            Ok(sent) => sent.map_err(|error| unreachable(&error)).and_then(final_response),
             Err(_) => Err(UpstreamError { status: StatusCode::GATEWAY_TIMEOUT, reason: timeout_reason(timeout) }),
         }
     }
@@ -322,7 +322,7 @@ impl Proxy {
     async fn open_stream(&self, request: RequestBuilder) -> Result<reqwest::Response, UpstreamError> {
         let mut ending = self.ending.subscribe();
         tokio::select! {
-            sent = request.send() => sent.map_err(|error| unreachable(&error)),
+            sent = request.send() => sent.map_err(|error| unreachable(&error)).and_then(final_response),
             _ = ending.wait_for(|ending| *ending) => {
                 let reason = "the gateway is shutting down".to_owned();
                 Err(UpstreamError { status: StatusCode::SERVICE_UNAVAILABLE, reason })
@@ -452,6 +452,16 @@ impl Proxy {
 
 fn timeout_reason(timeout: Duration) -> String {
     format!("the server did not answer within {} ms", timeout.as_millis())
+}
+
+/// A response whose status can be forwarded: behind one of 1xx, such as 101, comes no HTTP.
+fn final_response(response: reqwest::Response) -> Result<reqwest::Response, UpstreamError> {
+    let status = response.status();
+    if !status.is_informational() {
+        return Ok(response);
+    }
+    let reason = format!("the server answered with HTTP status {status}, which nobody asked for");
+    Err(UpstreamError { status: StatusCode::BAD_GATEWAY, reason })
 }
 
 fn unreachable(error: &reqwest::Error) -> UpstreamError {
