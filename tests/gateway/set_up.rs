@@ -172,6 +172,25 @@ fn a_server_that_came_later_is_undone_too() {
 }
 
 #[test]
+fn a_gateway_from_elsewhere_stays() {
+    let user = User::new();
+    let text = r#"{"mcpServers": {"a": {"command": "npx", "args": ["a"]},
+"mine": {"command": "lro", "args": ["gateway", "--threshold", "5000", "--", "npx", "x"]}}}"#;
+    fs::write(user.path("mcp.json"), text).unwrap();
+    let kept = "mine  stays as it is: its gateway is not from `lro setup`";
+    let undo = ["--undo", "--yes", "--file", "mcp.json"];
+    assert!(user.succeeds(&undo).contains(kept), "never set up");
+    assert_eq!(user.text("mcp.json"), text);
+    let set_up = user.setup(&["--yes", "--file", "mcp.json"]);
+    let said = String::from_utf8(set_up.stderr).unwrap();
+    assert!(said.contains("mcp.json is changed; its text before `lro setup` is in mcp.json.before-lro"), "{said}");
+    assert_eq!(user.text("mcp.json.before-lro"), text);
+    let shown = user.succeeds(&undo);
+    assert!(shown.contains(kept) && shown.contains("a     the gateway goes"), "{shown}");
+    assert_eq!(user.text("mcp.json"), text);
+}
+
+#[test]
 fn a_link_to_a_configuration_stays_one() {
     let user = User::new();
     fs::rename(user.path(".cursor/mcp.json"), user.path("dotfiles.json")).unwrap();

@@ -22,7 +22,7 @@ fn set_up(text: &str, is_toml: bool) -> String {
 }
 
 fn undone(text: &str, is_toml: bool) -> String {
-    parsed(text, is_toml).without_gateway()
+    parsed(text, is_toml).without_gateway(|_| true)
 }
 
 fn states(text: &str, is_toml: bool) -> Vec<State> {
@@ -201,7 +201,7 @@ fn the_running_program_is_the_gateway_whatever_its_name() {
     let with = Document::parse(&text, false, KEYS, lro).unwrap().with_gateway(lro, |_| true);
     let document = Document::parse(&with, false, KEYS, lro).unwrap();
     assert_eq!(document.with_gateway(lro, |_| true), with);
-    assert_eq!(document.without_gateway(), text);
+    assert_eq!(document.without_gateway(|_| true), text);
 }
 
 #[test]
@@ -225,6 +225,65 @@ fn backup_of(file: &Path, lro: &str) -> String {
     fs::read_to_string(plan.backup().unwrap()).unwrap()
 }
 
+/// Takes the gateway away again, and says what the file has then.
+fn text_undone(file: &Path) -> String {
+    let configuration = Configuration::read(file).unwrap().unwrap();
+    Plan::undo(configuration, KEYS, Path::new(LRO)).unwrap().carry_out().unwrap();
+    fs::read_to_string(file).unwrap()
+}
+
+/// A server, and another before which its user has put a gateway.
+const BY_HAND: &str = r#"{"mcpServers": {"a": {"command": "npx", "args": ["a"]},
+    "mine": {"command": "lro", "args": ["gateway", "--threshold", "5000", "--", "npx", "x"]}}}"#;
+
+#[test]
+fn a_gateway_put_there_by_hand_stays() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    fs::write(&file, BY_HAND).unwrap();
+    assert_eq!(text_undone(&file), BY_HAND, "never set up");
+    assert_eq!(backup_of(&file, LRO), BY_HAND);
+    assert_eq!(text_undone(&file), BY_HAND, "byte for byte");
+    assert!(!folder.path().join("mcp.json.before-lro").exists());
+
+    // What changed since stays, and so does that gateway; flags that came since go with the gateway that was set up.
+    backup_of(&file, LRO);
+    let changed = fs::read_to_string(&file).unwrap();
+    let changed = changed.replace(r#""gateway", "--", "npx", "a""#, r#""gateway", "-v", "--", "npx", "a", "b""#);
+    fs::write(&file, changed.replace("5000", "6000")).unwrap();
+    let kept = BY_HAND.replace("5000", "6000").replace(r#"["a"]"#, r#"["a", "b"]"#);
+    assert_eq!(backup_of(&file, LRO), kept, "set up again");
+    assert_eq!(text_undone(&file), kept);
+}
+
+// By the place where a server stands, as names are unique in one place alone.
+#[test]
+fn servers_of_one_name_are_told_apart() {
+    let text = r#"{"projects": {
+        "/a": {"mcpServers": {"x": {"command": "x"}}},
+        "/b": {"mcpServers": {"x": {"command": "/bin/lro", "args": ["gateway", "--", "x"]}}}}, "theme": "dark"}"#;
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("claude.json");
+    fs::write(&file, text).unwrap();
+    fs::write(folder.path().join("claude.json.before-lro"), text).unwrap();
+    fs::write(&file, set_up(text, false).replace("dark", "light")).unwrap();
+    assert_eq!(text_undone(&file), text.replace("dark", "light"));
+}
+
+// Without its backup, a gateway that has the form of what is written here is taken for one that was.
+#[test]
+fn without_a_backup_the_form_of_a_gateway_tells() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    let lose_backup = || fs::remove_file(folder.path().join("mcp.json.before-lro")).unwrap();
+    fs::write(&file, BY_HAND).unwrap();
+    backup_of(&file, LRO);
+    lose_backup();
+    assert_eq!(backup_of(&file, LRO), BY_HAND);
+    lose_backup();
+    assert_eq!(text_undone(&file), BY_HAND);
+}
+
 #[test]
 fn a_backup_is_not_replaced_by_a_text_with_a_gateway() {
     let folder = TempDir::new().unwrap();
@@ -239,7 +298,7 @@ fn a_backup_is_not_replaced_by_a_text_with_a_gateway() {
 #[test]
 fn only_the_servers_that_are_chosen_are_changed() {
     let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
-    let changed = parsed(text, false).with_gateway(Path::new(LRO), |name| name == "b");
+    let changed = parsed(text, false).with_gateway(Path::new(LRO), |server| server.name == "b");
     assert_eq!(states(&changed, false), [State::Started, State::Behind]);
 }
 
