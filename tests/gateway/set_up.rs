@@ -231,6 +231,11 @@ fn what_cannot_be_set_up_is_named() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && errors.contains(error), "{arguments:?}: {errors}");
     }
+    assert!(Command::new("mkfifo").arg(user.path("pipe.json")).status().unwrap().success());
+    let output = user.setup(&["--yes", "--file", "pipe.json"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("cannot read pipe.json: it is not a regular file; it stays as it is"), "{errors}");
+    assert_eq!(output.status.code(), Some(1));
     let empty = TempDir::new().unwrap();
     let output = Command::new(lro()).env_clear().env("HOME", empty.path()).args(["setup", "--yes"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");

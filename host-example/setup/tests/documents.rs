@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 
 use lro_setup::{Configuration, Document, Plan, State};
 use proptest::prelude::*;
@@ -282,6 +284,38 @@ fn without_a_backup_the_form_of_a_gateway_tells() {
     assert_eq!(backup_of(&file, LRO), BY_HAND);
     lose_backup();
     assert_eq!(text_undone(&file), BY_HAND);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_owner_and_group() {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    fs::write(&file, started_by("server x")).unwrap();
+    // Only root can give a file away, and only root could take one.
+    if chown(&file, Some(12345), Some(23456)).is_err() {
+        return;
+    }
+    let owner = |file: &Path| fs::metadata(file).map(|metadata| (metadata.uid(), metadata.gid())).unwrap();
+    backup_of(&file, LRO);
+    assert_eq!(owner(&file), (12345, 23456));
+    assert_eq!(owner(&folder.path().join("mcp.json.before-lro")), (12345, 23456));
+    text_undone(&file);
+    assert_eq!(owner(&file), (12345, 23456));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("mcp.json");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for file in [folder.path(), &pipe] {
+        let error = Configuration::read(file).unwrap_err().to_string();
+        assert!(error.ends_with("it is not a regular file"), "{error}");
+    }
 }
 
 #[test]
