@@ -231,6 +231,16 @@ fn what_cannot_be_set_up_is_named() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && errors.contains(error), "{arguments:?}: {errors}");
     }
+    let zed = r#"{"mcpServers": {"a": {"command": {"path": "a"}}, "b": {"command": "b", "args": "text"}, "c": {}}}"#;
+    fs::write(user.path("zed.json"), zed).unwrap();
+    let shown = user.succeeds(&["--yes", "--file", "zed.json"]);
+    for what in [
+        "a  stays as it is: `command` is neither a string nor, without `args`, a list of strings\n",
+        "b  stays as it is: `args` is not a list of strings\n",
+        "c  stays as it is: neither a command nor a URL\n",
+    ] {
+        assert!(shown.contains(what), "{shown}");
+    }
     assert!(Command::new("mkfifo").arg(user.path("pipe.json")).status().unwrap().success());
     let output = user.setup(&["--yes", "--file", "pipe.json"]);
     let errors = String::from_utf8(output.stderr).unwrap();

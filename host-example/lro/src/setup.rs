@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<
     }
     for plan in &plans {
         match plan.carry_out() {
-            Ok(()) => terminal.message(&changed(plan.file(), plan.backup())),
+            Ok(()) => terminal.message(&done(plan.file(), "changed", plan.backup())),
             Err(error) => exit = failed(&error, terminal),
         }
     }
@@ -172,8 +172,13 @@ fn hooks(arguments: &Arguments, lro: &Path, terminal: &Terminal) -> anyhow::Resu
         return Ok(exit);
     }
     for (client, plan) in &plans {
+        let what = match (plan.creates(), plan.removes()) {
+            (true, _) => "created",
+            (_, true) => "removed",
+            _ => "changed",
+        };
         match plan.carry_out() {
-            Ok(()) => terminal.message(&changed(plan.file(), plan.backup())),
+            Ok(()) => terminal.message(&done(plan.file(), what, plan.backup())),
             Err(error) => exit = failed(&error, terminal),
         }
         if let Some(advice) = client.advice.filter(|_| !arguments.undo) {
@@ -231,6 +236,10 @@ fn overview(title: &str, plan: &Plan, undo: bool) -> String {
             State::Started => "stays as it is",
             State::Remote => "stays as it is: at a URL",
             State::Own => "stays as it is: lro itself",
+            State::Malformed("args") => "stays as it is: `args` is not a list of strings",
+            State::Malformed(_) => {
+                "stays as it is: `command` is neither a string nor, without `args`, a list of strings"
+            }
             State::Unknown => "stays as it is: neither a command nor a URL",
         };
         let _ = writeln!(text, "  {:width$}  {what}", server.name);
@@ -241,11 +250,11 @@ fn overview(title: &str, plan: &Plan, undo: bool) -> String {
     text
 }
 
-/// What is said of a file that was changed.
-fn changed(file: &Path, backup: Option<PathBuf>) -> String {
+/// What is said of a file once its plan is carried out.
+fn done(file: &Path, what: &str, backup: Option<PathBuf>) -> String {
     let backup =
         backup.map_or(String::new(), |backup| format!("; its text before `lro setup` is in {}", backup.display()));
-    format!("{} is changed{backup}", file.display())
+    format!("{} is {what}{backup}", file.display())
 }
 
 /// Asks on the terminal.

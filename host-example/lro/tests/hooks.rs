@@ -440,7 +440,9 @@ fn hooks_come_and_go_and_every_byte_of_a_configuration_is_back() {
     let dry = set_up(&home, &["--dry-run"]);
     assert!(dry.contains("nothing was changed") && dry.contains("hook claude"), "{dry}");
     assert!(!home.path(".copilot/hooks").exists());
-    set_up(&home, &["--yes"]);
+    let done = set_up(&home, &["--yes"]);
+    assert!(done.contains(".copilot/hooks/lro-filter.json is created\n"), "{done}");
+    assert!(done.contains("/.claude/settings.json is changed; its text before `lro setup` is in "), "{done}");
     let claude: Vec<String> =
         fs::read_to_string(home.path(".claude/settings.json")).unwrap().lines().map(str::to_owned).collect();
     assert!(
@@ -464,7 +466,9 @@ fn hooks_come_and_go_and_every_byte_of_a_configuration_is_back() {
     assert_eq!(ran(shell, &event("gemini", "small").to_string()).stdout, b"{}\n");
 
     assert!(set_up(&home, &["--yes"]).contains("nothing to change"), "once is enough");
-    set_up(&home, &["--undo", "--yes"]);
+    let done = set_up(&home, &["--undo", "--yes"]);
+    assert!(done.contains(".copilot/hooks/lro-filter.json is removed\n"), "{done}");
+    assert!(done.contains("/.claude/settings.json is changed\n"), "{done}");
     for (file, text) in before {
         assert_eq!(fs::read_to_string(home.path(file)).unwrap(), text, "{file}");
         assert!(!home.path(&format!("{file}.before-lro-hooks")).exists());

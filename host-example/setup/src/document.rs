@@ -44,6 +44,8 @@ pub enum State {
     Remote,
     /// It is the command `lro` itself, with another subcommand.
     Own,
+    /// It has a command, but the value of this key is in a form that is not known.
+    Malformed(&'static str),
     /// In another way.
     Unknown,
 }
@@ -232,7 +234,7 @@ fn server(text: &str, is_toml: bool, keys: &[&str], node: &Node, lro: &str) -> S
     let state;
     (state, line.gateway) = match words.as_slice() {
         [] if remote => (State::Remote, 0),
-        [] => (State::Unknown, 0),
+        [] => (malformed(node).map_or(State::Unknown, State::Malformed), 0),
         words => started(words, lro),
     };
     let begins_as_set_up =
@@ -245,6 +247,16 @@ fn server(text: &str, is_toml: bool, keys: &[&str], node: &Node, lro: &str) -> S
         resembles_gateway: started(&words, command).0 == State::Behind,
         begins_as_set_up,
         line,
+    }
+}
+
+/// The key whose value is not what it is in a command line, if there is a command.
+fn malformed(node: &Node) -> Option<&'static str> {
+    match &node.get("command")?.value {
+        Value::Text(_) => Some("args"),
+        // Nothing is what an empty list starts.
+        Value::List(words) if words.is_empty() => None,
+        _ => Some("command"),
     }
 }
 

@@ -144,8 +144,11 @@ fn only_what_is_started_is_changed() {
         "own": {"command": "lro", "args": ["serve"]}, "behind": {"command": "C:\\bin\\lro.exe", "args": ["gateway", "--", "x"]},
         "odd": {"command": 7}, "args": {"command": "x", "args": ["a", 1]}, "none": {}, "text": "x", "list": {"command": []},
         "http": {"type": "http", "url": "https://example.com"}, "gemini": {"httpUrl": "https://example.com"}}}"#;
-    use State::{Behind, Own, Remote, Unknown};
-    assert_eq!(states(text, false), [Own, Behind, Unknown, Unknown, Unknown, Unknown, Unknown, Remote, Remote]);
+    use State::{Behind, Malformed, Own, Remote, Unknown};
+    assert_eq!(
+        states(text, false),
+        [Own, Behind, Malformed("command"), Malformed("args"), Unknown, Unknown, Unknown, Remote, Remote]
+    );
     assert_eq!(set_up(text, false), text);
 }
 
