@@ -172,6 +172,25 @@ fn a_server_that_came_later_is_undone_too() {
 }
 
 #[test]
+fn a_gateway_from_elsewhere_stays() {
+    let user = User::new();
+    let text = r#"{"mcpServers": {"a": {"command": "npx", "args": ["a"]},
+"mine": {"command": "lro", "args": ["gateway", "--threshold", "5000", "--", "npx", "x"]}}}"#;
+    fs::write(user.path("mcp.json"), text).unwrap();
+    let kept = "mine  stays as it is: its gateway is not from `lro setup`";
+    let undo = ["--undo", "--yes", "--file", "mcp.json"];
+    assert!(user.succeeds(&undo).contains(kept), "never set up");
+    assert_eq!(user.text("mcp.json"), text);
+    let set_up = user.setup(&["--yes", "--file", "mcp.json"]);
+    let said = String::from_utf8(set_up.stderr).unwrap();
+    assert!(said.contains("mcp.json is changed; its text before `lro setup` is in mcp.json.before-lro"), "{said}");
+    assert_eq!(user.text("mcp.json.before-lro"), text);
+    let shown = user.succeeds(&undo);
+    assert!(shown.contains(kept) && shown.contains("a     the gateway goes"), "{shown}");
+    assert_eq!(user.text("mcp.json"), text);
+}
+
+#[test]
 fn a_link_to_a_configuration_stays_one() {
     let user = User::new();
     fs::rename(user.path(".cursor/mcp.json"), user.path("dotfiles.json")).unwrap();
@@ -212,6 +231,21 @@ fn what_cannot_be_set_up_is_named() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && errors.contains(error), "{arguments:?}: {errors}");
     }
+    let zed = r#"{"mcpServers": {"a": {"command": {"path": "a"}}, "b": {"command": "b", "args": "text"}, "c": {}}}"#;
+    fs::write(user.path("zed.json"), zed).unwrap();
+    let shown = user.succeeds(&["--yes", "--file", "zed.json"]);
+    for what in [
+        "a  stays as it is: `command` is neither a string nor, without `args`, a list of strings\n",
+        "b  stays as it is: `args` is not a list of strings\n",
+        "c  stays as it is: neither a command nor a URL\n",
+    ] {
+        assert!(shown.contains(what), "{shown}");
+    }
+    assert!(Command::new("mkfifo").arg(user.path("pipe.json")).status().unwrap().success());
+    let output = user.setup(&["--yes", "--file", "pipe.json"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("cannot read pipe.json: it is not a regular file; it stays as it is"), "{errors}");
+    assert_eq!(output.status.code(), Some(1));
     let empty = TempDir::new().unwrap();
     let output = Command::new(lro()).env_clear().env("HOME", empty.path()).args(["setup", "--yes"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");

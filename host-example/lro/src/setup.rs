@@ -30,8 +30,9 @@ A client reads its configuration when it starts: restart it afterwards.";
 /// Put the gateway before the servers of the MCP clients on this machine, or take it away again (--undo)
 ///
 /// Finds the configurations of known clients, shows what changes, and asks. `lro gateway --` comes before the command of each
-/// server that a client starts; servers at a URL stay as they are. The old text of FILE is kept in FILE.before-lro. With --hooks,
-/// `lro hook` is added to the configurations of agents instead, so that results of their own tools are filtered too.
+/// server that a client starts; servers at a URL stay as they are. The old text of FILE is kept in FILE.before-lro. A gateway
+/// that was there before stays when --undo takes the others away. With --hooks, `lro hook` is added to the configurations of
+/// agents instead, so that results of their own tools are filtered too.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -46,7 +47,7 @@ pub(crate) struct Arguments {
     /// A project, whose configurations change too
     #[arg(long, value_name = "DIRECTORY")]
     project: Option<PathBuf>,
-    /// Take the gateway away again, from all servers
+    /// Take the gateway away again, from all servers before which `lro setup` has put it
     #[arg(long, conflicts_with = "servers")]
     undo: bool,
     /// Show what would change, and change nothing
@@ -89,8 +90,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<
         };
         match plan {
             Ok(plan) => {
-                found.extend(plan.servers().iter().map(|server| server.name.clone()));
-                output::text(&overview(title, &plan, arguments))?;
+                found.extend(plan.servers().iter().map(|(server, _)| server.name.clone()));
+                output::text(&overview(title, &plan, arguments.undo))?;
                 plans.push(plan);
             }
             // The others can be set up all the same.
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<
     }
     for plan in &plans {
         match plan.carry_out() {
-            Ok(()) => terminal.message(&changed(plan.file(), plan.backup())),
+            Ok(()) => terminal.message(&done(plan.file(), "changed", plan.backup())),
             Err(error) => exit = failed(&error, terminal),
         }
     }
@@ -171,8 +172,13 @@ fn hooks(arguments: &Arguments, lro: &Path, terminal: &Terminal) -> anyhow::Resu
         return Ok(exit);
     }
     for (client, plan) in &plans {
+        let what = match (plan.creates(), plan.removes()) {
+            (true, _) => "created",
+            (_, true) => "removed",
+            _ => "changed",
+        };
         match plan.carry_out() {
-            Ok(()) => terminal.message(&changed(plan.file(), plan.backup())),
+            Ok(()) => terminal.message(&done(plan.file(), what, plan.backup())),
             Err(error) => exit = failed(&error, terminal),
         }
         if let Some(advice) = client.advice.filter(|_| !arguments.undo) {
@@ -216,21 +222,25 @@ fn candidates(arguments: &Arguments) -> anyhow::Result<Vec<Candidate>> {
 }
 
 /// The servers of a configuration, a line each, and what happens to them.
-fn overview(title: &str, plan: &Plan, arguments: &Arguments) -> String {
+fn overview(title: &str, plan: &Plan, undo: bool) -> String {
     let mut text = format!("{title}: {}\n", plan.file().display());
     let servers = plan.servers();
-    let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or(0);
-    for server in servers {
-        let chosen = is_chosen(&arguments.servers, &server.name);
-        let what = match (server.state, arguments.undo) {
-            (State::Behind, true) => "the gateway goes",
-            (State::Behind | State::Gateway, false) => "is behind the gateway",
-            (State::Gateway, true) => "stays as it is: its gateway has no command of a server after `--`",
-            (State::Started, false) if chosen => "the gateway comes before it",
-            (State::Started, _) => "stays as it is",
-            (State::Remote, _) => "stays as it is: at a URL",
-            (State::Own, _) => "stays as it is: lro itself",
-            (State::Unknown, _) => "stays as it is: neither a command nor a URL",
+    let width = servers.iter().map(|(server, _)| server.name.chars().count()).max().unwrap_or(0);
+    for (server, changes) in servers {
+        let what = match server.state {
+            State::Behind if *changes => "the gateway goes",
+            State::Behind | State::Gateway if !undo => "is behind the gateway",
+            State::Behind => "stays as it is: its gateway is not from `lro setup`",
+            State::Gateway => "stays as it is: its gateway has no command of a server after `--`",
+            State::Started if *changes => "the gateway comes before it",
+            State::Started => "stays as it is",
+            State::Remote => "stays as it is: at a URL",
+            State::Own => "stays as it is: lro itself",
+            State::Malformed("args") => "stays as it is: `args` is not a list of strings",
+            State::Malformed(_) => {
+                "stays as it is: `command` is neither a string nor, without `args`, a list of strings"
+            }
+            State::Unknown => "stays as it is: neither a command nor a URL",
         };
         let _ = writeln!(text, "  {:width$}  {what}", server.name);
     }
@@ -240,10 +250,11 @@ fn overview(title: &str, plan: &Plan, arguments: &Arguments) -> String {
     text
 }
 
-/// What is said of a file that was changed.
-fn changed(file: &Path, backup: Option<PathBuf>) -> String {
-    let backup = backup.map_or(String::new(), |backup| format!("; its old text is in {}", backup.display()));
-    format!("{} is changed{backup}", file.display())
+/// What is said of a file once its plan is carried out.
+fn done(file: &Path, what: &str, backup: Option<PathBuf>) -> String {
+    let backup =
+        backup.map_or(String::new(), |backup| format!("; its text before `lro setup` is in {}", backup.display()));
+    format!("{} is {what}{backup}", file.display())
 }
 
 /// Asks on the terminal.

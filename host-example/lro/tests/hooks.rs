@@ -5,6 +5,7 @@ mod support;
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -27,7 +28,7 @@ fn ran(mut command: Command, input: &str) -> Output {
 /// What the hook of an agent answers. It ends well, whatever it gets.
 fn answered(home: &Home, words: &[&str], event: &str) -> Value {
     let mut command = home.lro(words);
-    command.env("HOME", home.0.path()).env("TMPDIR", home.0.path());
+    command.env("HOME", home.0.path()).env("TMPDIR", home.0.path()).env("XDG_DATA_HOME", home.path("data"));
     let output = ran(command, event);
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {:?}", output.stdout))
@@ -182,6 +183,7 @@ fn what_an_agent_has_put_in_a_file_is_offloaded_whole() {
     let file = folder.join("a.txt");
     fs::write(&file, &text).unwrap();
     let mut claude = event("claude", &text[..1000]);
+    claude["transcript_path"] = json!(home.path("s.jsonl"));
     claude["tool_response"]["persistedOutputPath"] = json!(file);
     claude["tool_response"]["persistedOutputSize"] = json!(text.len());
     let updated = hook(&home, "claude", &claude)["hookSpecificOutput"]["updatedToolOutput"].clone();
@@ -214,6 +216,9 @@ fn what_an_agent_has_put_in_a_file_is_offloaded_whole() {
     assert_eq!(hook(&home, "copilot", &event("copilot", &told(&other))), json!({}));
 
     let mut opencode = event("opencode", "the end of it");
+    let file = home.path("data/opencode/tool-output/tool_1");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, &text).unwrap();
     opencode["output"]["metadata"] = json!({"truncated": true, "outputPath": file});
     assert_eq!(
         descriptor(&shown("opencode", &hook(&home, "opencode", &opencode)))["summary"]["records"]["count"],
@@ -221,6 +226,57 @@ fn what_an_agent_has_put_in_a_file_is_offloaded_whole() {
     );
     opencode["output"]["metadata"] = json!({"truncated": true, "outputPath": home.path("none")});
     assert_eq!(hook(&home, "opencode", &opencode), json!({}));
+}
+
+// A tool may say whatever it likes of files; a hook that waits would stop the agent.
+#[test]
+fn no_file_is_read_but_what_the_agent_has_put_there() {
+    let home = Home::new();
+    let (secret, link, pipe) = (home.path("secret"), "link", "pipe");
+    fs::write(&secret, records()).unwrap();
+    let folders = [home.path("s/tool-results"), home.path("data/opencode/tool-output")];
+    let mut named = vec![("Bash", "bash", secret.clone()), ("Bash", "bash", home.0.path().to_owned())];
+    for folder in &folders {
+        fs::create_dir_all(folder.join("below")).unwrap();
+        fs::copy(&secret, folder.join("result")).unwrap();
+        fs::copy(&secret, folder.join("below/result")).unwrap();
+        symlink(&secret, folder.join(link)).unwrap();
+        assert!(Command::new("mkfifo").arg(folder.join(pipe)).status().unwrap().success());
+        for name in [link, pipe, "below/result", "../secret", "none"] {
+            named.push(("Bash", "bash", folder.join(name)));
+        }
+        // In the right place, but not said by the agent.
+        named.push(("mcp__evil__x", "evil_x", folder.join("result")));
+    }
+    for (claude_tool, opencode_tool, file) in named {
+        let mut claude = event("claude", "hi");
+        (claude["tool_name"], claude["transcript_path"]) = (json!(claude_tool), json!(home.path("s.jsonl")));
+        claude["tool_response"]["persistedOutputPath"] = json!(file);
+        assert_eq!(hook(&home, "claude", &claude), json!({}), "{claude_tool}: {}", file.display());
+        let mut opencode = event("opencode", "hi");
+        opencode["tool"] = json!(opencode_tool);
+        opencode["output"]["metadata"] = json!({"truncated": true, "outputPath": file});
+        if opencode_tool == "evil_x" {
+            opencode["output"]["content"] = json!([{"type": "text", "text": "hi"}]);
+        }
+        assert_eq!(hook(&home, "opencode", &opencode), json!({}), "{opencode_tool}: {}", file.display());
+    }
+    assert!(!home.path("out").exists(), "nothing is written");
+}
+
+// Members that only the agent's own tools have do not keep the result of another from being filtered.
+#[test]
+fn what_an_mcp_server_says_of_files_is_not_heard() {
+    let home = Home::new();
+    let mut claude = event("claude", &records());
+    claude["tool_name"] = json!("mcp__evil__x");
+    claude["tool_response"]["persistedOutputPath"] = json!("/nowhere");
+    assert_eq!(descriptor(&shown("claude", &hook(&home, "claude", &claude)))["offloaded"], true);
+    let mut opencode = event("opencode", "hi");
+    opencode["output"]["content"] = json!([{"type": "text", "text": records()}]);
+    opencode["output"]["metadata"] = json!({"outputPath": "/nowhere"});
+    let set = hook(&home, "opencode", &opencode)["set"].clone();
+    assert_eq!(descriptor(set["content"][0]["text"].as_str().unwrap())["offloaded"], true, "{set}");
 }
 
 #[test]
@@ -384,7 +440,9 @@ fn hooks_come_and_go_and_every_byte_of_a_configuration_is_back() {
     let dry = set_up(&home, &["--dry-run"]);
     assert!(dry.contains("nothing was changed") && dry.contains("hook claude"), "{dry}");
     assert!(!home.path(".copilot/hooks").exists());
-    set_up(&home, &["--yes"]);
+    let done = set_up(&home, &["--yes"]);
+    assert!(done.contains(".copilot/hooks/lro-filter.json is created\n"), "{done}");
+    assert!(done.contains("/.claude/settings.json is changed; its text before `lro setup` is in "), "{done}");
     let claude: Vec<String> =
         fs::read_to_string(home.path(".claude/settings.json")).unwrap().lines().map(str::to_owned).collect();
     assert!(
@@ -408,7 +466,9 @@ fn hooks_come_and_go_and_every_byte_of_a_configuration_is_back() {
     assert_eq!(ran(shell, &event("gemini", "small").to_string()).stdout, b"{}\n");
 
     assert!(set_up(&home, &["--yes"]).contains("nothing to change"), "once is enough");
-    set_up(&home, &["--undo", "--yes"]);
+    let done = set_up(&home, &["--undo", "--yes"]);
+    assert!(done.contains(".copilot/hooks/lro-filter.json is removed\n"), "{done}");
+    assert!(done.contains("/.claude/settings.json is changed\n"), "{done}");
     for (file, text) in before {
         assert_eq!(fs::read_to_string(home.path(file)).unwrap(), text, "{file}");
         assert!(!home.path(&format!("{file}.before-lro-hooks")).exists());

@@ -1,8 +1,7 @@
 //! The servers of a configuration, and its text with the gateway before them, or without it.
 
-use std::collections::HashSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::tree::{self, Node, Value};
 
@@ -45,6 +44,8 @@ pub enum State {
     Remote,
     /// It is the command `lro` itself, with another subcommand.
     Own,
+    /// It has a command, but the value of this key is in a form that is not known.
+    Malformed(&'static str),
     /// In another way.
     Unknown,
 }
@@ -56,10 +57,14 @@ pub struct Server {
     pub name: String,
     /// How the client reaches it.
     pub state: State,
+    /// The keys under which it stands, and its name.
+    pub(crate) keys: Vec<String>,
     /// The program that the client starts, if it starts one.
-    command: String,
+    pub(crate) command: String,
     /// Whether its command line is one of a gateway, whatever the program is called.
-    resembles_gateway: bool,
+    pub(crate) resembles_gateway: bool,
+    /// Whether its command line begins with what [`Document::with_gateway`] puts there: the path of a program, and no flags.
+    pub(crate) begins_as_set_up: bool,
     line: Line,
 }
 
@@ -86,7 +91,7 @@ struct List {
 
 /// A configuration of a client.
 pub struct Document<'a> {
-    text: &'a str,
+    pub(crate) text: &'a str,
     servers: Vec<Server>,
 }
 
@@ -104,10 +109,10 @@ impl<'a> Document<'a> {
         };
         let mut found = Vec::new();
         for keys in servers {
-            root.iter().for_each(|root| below(root, keys, &mut found));
+            root.iter().for_each(|root| below(root, keys, &[], &mut found));
         }
         let lro = lro.to_string_lossy();
-        let servers = found.into_iter().map(|(name, node)| server(text, is_toml, name, node, &lro)).collect();
+        let servers = found.into_iter().map(|(keys, node)| server(text, is_toml, &keys, node, &lro)).collect();
         Ok(Self { text, servers })
     }
 
@@ -116,36 +121,30 @@ impl<'a> Document<'a> {
         &self.servers
     }
 
-    /// The text with `lro gateway --` before the servers that the client starts and `wanted` chooses by name. `lro` is the
-    /// program, as the client shall start it.
-    pub fn with_gateway(&self, lro: &Path, wanted: impl Fn(&str) -> bool) -> String {
+    /// The server of another text that stands in the same place.
+    pub(crate) fn counterpart(&self, other: &Server) -> Option<&Server> {
+        self.servers.iter().find(|server| server.keys == other.keys)
+    }
+
+    /// The text with `lro gateway --` before the servers that the client starts and `wanted` chooses. `lro` is the program, as
+    /// the client shall start it.
+    pub fn with_gateway(&self, lro: &Path, wanted: impl Fn(&Server) -> bool) -> String {
         let program = literal(&lro.to_string_lossy());
         let mut edits = Vec::new();
-        for server in self.servers.iter().filter(|server| server.state == State::Started && wanted(&server.name)) {
+        for server in self.servers.iter().filter(|server| server.state == State::Started && wanted(server)) {
             self.put_before(&server.line, &program, &mut edits);
         }
         spliced(self.text, edits)
     }
 
-    /// The text without `lro gateway --`, wherever it stands before a server, and without the flags before `--`.
-    pub fn without_gateway(&self) -> String {
+    /// The text without `lro gateway --`, and without the flags before `--`, where it stands before a server that `wanted`
+    /// chooses.
+    pub fn without_gateway(&self, wanted: impl Fn(&Server) -> bool) -> String {
         let mut edits = Vec::new();
-        for server in self.servers.iter().filter(|server| server.state == State::Behind) {
+        for server in self.servers.iter().filter(|server| server.state == State::Behind && wanted(server)) {
             self.take_away(&server.line, &mut edits);
         }
         spliced(self.text, edits)
-    }
-
-    /// The program and the servers with which [`Document::with_gateway`] may have made this text.
-    pub(crate) fn gateway(&self) -> Option<(PathBuf, HashSet<&str>)> {
-        let behind = || self.servers.iter().filter(|server| server.state == State::Behind);
-        let program = PathBuf::from(&behind().next()?.command);
-        Some((program, behind().map(|server| server.name.as_str()).collect()))
-    }
-
-    /// Whether a server seems to be behind a gateway, known by its name or not.
-    pub(crate) fn has_gateway(&self) -> bool {
-        self.servers.iter().any(|server| server.state == State::Behind || server.resembles_gateway)
     }
 
     fn put_before(&self, line: &Line, program: &str, edits: &mut Vec<(Range<usize>, String)>) {
@@ -195,17 +194,18 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The servers that stand below these keys.
-fn below<'n>(node: &'n Node, keys: &[&str], found: &mut Vec<(&'n str, &'n Node)>) {
+/// The servers that stand below these keys, each with the keys to it. `above` are those to the node.
+fn below<'n>(node: &'n Node, keys: &[&'n str], above: &[&'n str], found: &mut Vec<(Vec<&'n str>, &'n Node)>) {
     let Value::Map(entries) = &node.value else { return };
+    let keys_to = |key| [above, &[key]].concat();
     match keys {
-        [] => found.extend(entries.iter().map(|(name, node)| (name.as_str(), node))),
-        ["*", rest @ ..] => entries.iter().for_each(|(_, node)| below(node, rest, found)),
-        [key, rest @ ..] => node.get(key).into_iter().for_each(|node| below(node, rest, found)),
+        [] => found.extend(entries.iter().map(|(name, node)| (keys_to(name), node))),
+        ["*", rest @ ..] => entries.iter().for_each(|(key, node)| below(node, rest, &keys_to(key), found)),
+        [key, rest @ ..] => node.get(key).into_iter().for_each(|node| below(node, rest, &keys_to(key), found)),
     }
 }
 
-fn server(text: &str, is_toml: bool, name: &str, node: &Node, lro: &str) -> Server {
+fn server(text: &str, is_toml: bool, keys: &[&str], node: &Node, lro: &str) -> Server {
     let list = |node: &Node| match &node.value {
         Value::List(elements) => {
             Some(List { span: node.span.clone(), elements: elements.iter().map(|e| e.span.clone()).collect() })
@@ -234,11 +234,30 @@ fn server(text: &str, is_toml: bool, name: &str, node: &Node, lro: &str) -> Serv
     let state;
     (state, line.gateway) = match words.as_slice() {
         [] if remote => (State::Remote, 0),
-        [] => (State::Unknown, 0),
+        [] => (malformed(node).map_or(State::Unknown, State::Malformed), 0),
         words => started(words, lro),
     };
-    let resembles_gateway = started(&words, command).0 == State::Behind;
-    Server { name: name.to_owned(), state, command: command.to_owned(), resembles_gateway, line }
+    let begins_as_set_up =
+        Path::new(command).has_root() && words.get(1..).is_some_and(|words| words.starts_with(&GATEWAY));
+    Server {
+        name: keys.last().copied().unwrap_or_default().to_owned(),
+        state,
+        keys: keys.iter().map(|&key| key.to_owned()).collect(),
+        command: command.to_owned(),
+        resembles_gateway: started(&words, command).0 == State::Behind,
+        begins_as_set_up,
+        line,
+    }
+}
+
+/// The key whose value is not what it is in a command line, if there is a command.
+fn malformed(node: &Node) -> Option<&'static str> {
+    match &node.get("command")?.value {
+        Value::Text(_) => Some("args"),
+        // Nothing is what an empty list starts.
+        Value::List(words) if words.is_empty() => None,
+        _ => Some("command"),
+    }
 }
 
 /// How a server is reached that these words start, and how many of them are those of the gateway before it. `lro` is the program

@@ -1,7 +1,7 @@
 //! A configuration on the disk, and its backup.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,21 @@ pub enum FileError {
         /// Why.
         source: io::Error,
     },
+    /// What is written in its place would belong to somebody else. The file has the text it had.
+    #[error(
+        "cannot give what replaces {} to its owner and group, {owner}:{group}: {source}; try again as its owner, or as root",
+        file.display()
+    )]
+    Owner {
+        /// The file.
+        file: PathBuf,
+        /// The user who owns it.
+        owner: u32,
+        /// Its group.
+        group: u32,
+        /// Why.
+        source: io::Error,
+    },
     /// Another program has written it meanwhile. The file has that program's text.
     #[error("{} was changed by another program meanwhile: close the client, and try again", .0.display())]
     Changed(PathBuf),
@@ -56,7 +71,7 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, is larger than [`FILE_BYTES_MAX`], or is not UTF-8.
+    /// The file cannot be read, is not a regular file, is larger than [`FILE_BYTES_MAX`], or is not UTF-8.
     pub fn read(file: &Path) -> Result<Option<Self>, FileError> {
         match read(file) {
             Ok(text) => Ok(Some(Self { file: file.to_owned(), text, backup: BACKUP })),
@@ -120,11 +135,12 @@ impl Configuration {
         fs::remove_file(&file).map_err(|source| FileError::Write { file, source })
     }
 
-    /// Writes another text, whole or not at all, with the permissions of the file. A symbolic link stays one.
+    /// Writes another text, whole or not at all, with the permissions, the owner and the group of the file. A symbolic link stays
+    /// one.
     ///
     /// # Errors
     ///
-    /// The file was changed after it was read, or cannot be written.
+    /// The file was changed after it was read, or cannot be written, or its owner and group cannot be kept.
     pub fn replace(&self, text: &str) -> Result<(), FileError> {
         let now = read(&self.file).map_err(|source| FileError::Read { file: self.file.clone(), source })?;
         if now != self.text {
@@ -135,10 +151,16 @@ impl Configuration {
     }
 
     fn write(&self, file: &Path, text: &str) -> Result<(), FileError> {
-        let written = || -> io::Result<()> {
+        let cannot_write = |source| self.cannot_write(file, source);
+        let begun = || -> io::Result<(NamedTempFile, Metadata)> {
             let folder = file.parent().ok_or(io::ErrorKind::NotADirectory)?;
-            let mut new = NamedTempFile::new_in(folder)?;
-            new.as_file().set_permissions(fs::metadata(&self.file)?.permissions())?;
+            Ok((NamedTempFile::new_in(folder)?, fs::metadata(&self.file)?))
+        };
+        let (mut new, old) = begun().map_err(cannot_write)?;
+        #[cfg(unix)]
+        self.give(new.as_file(), &old)?;
+        let written = move || -> io::Result<()> {
+            new.as_file().set_permissions(old.permissions())?;
             if self.text.starts_with(BYTE_ORDER_MARK) {
                 new.write_all(BYTE_ORDER_MARK.encode_utf8(&mut [0; 4]).as_bytes())?;
             }
@@ -147,7 +169,21 @@ impl Configuration {
             new.persist(file)?;
             Ok(())
         };
-        written().map_err(|source| self.cannot_write(file, source))
+        written().map_err(cannot_write)
+    }
+
+    /// Gives a new file to the owner and the group of the one that it replaces: as root, it would be root's, and its owner could
+    /// not read it.
+    #[cfg(unix)]
+    fn give(&self, new: &File, old: &Metadata) -> Result<(), FileError> {
+        use std::os::unix::fs::{MetadataExt, fchown};
+
+        let (owner, group) = (old.uid(), old.gid());
+        let given = || match new.metadata()? {
+            new if (new.uid(), new.gid()) == (owner, group) => Ok(()),
+            _ => fchown(new, Some(owner), Some(group)),
+        };
+        given().map_err(|source| FileError::Owner { file: self.file.clone(), owner, group, source })
     }
 
     fn cannot_write(&self, file: &Path, source: io::Error) -> FileError {
@@ -157,6 +193,10 @@ impl Configuration {
 
 /// The text of a file, up to [`FILE_BYTES_MAX`].
 fn read(file: &Path) -> io::Result<String> {
+    // Opening a named pipe would wait for a writer.
+    if !fs::metadata(file)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     let mut text = String::new();
     let read = File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > FILE_BYTES_MAX {

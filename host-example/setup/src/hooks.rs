@@ -385,6 +385,16 @@ impl HookPlan {
         self.configuration.as_ref().map(Configuration::text)
     }
 
+    /// Whether there is no such file yet, and one comes.
+    pub fn creates(&self) -> bool {
+        self.configuration.is_none() && self.new.is_some()
+    }
+
+    /// Whether the file goes, as it has nothing but the hook.
+    pub fn removes(&self) -> bool {
+        self.configuration.is_some() && self.new.is_none()
+    }
+
     /// Whether the file will have another text, come or go.
     pub fn changes(&self) -> bool {
         self.new.as_deref() != self.old()

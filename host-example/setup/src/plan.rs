@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
-use crate::document::{Document, ParseError, Server};
+use crate::document::{Document, ParseError, Server, State};
 use crate::file::{Configuration, FileError};
 
 /// Why a configuration stays as it is.
@@ -27,7 +27,7 @@ pub enum SetupError {
 #[derive(Debug)]
 pub struct Plan {
     configuration: Configuration,
-    servers: Vec<Server>,
+    servers: Vec<(Server, bool)>,
     new: String,
     backup: Backup,
 }
@@ -42,8 +42,8 @@ enum Backup {
 
 impl Plan {
     /// The gateway before the servers that the client starts and `wanted` chooses by name. `lro` is the program, as the client
-    /// shall start it. `servers` are the keys under which servers stand. The backup has the text as it was without any
-    /// gateway.
+    /// shall start it. `servers` are the keys under which servers stand. The backup has the text as it was before it was set up:
+    /// with gateways that somebody else has put there.
     ///
     /// # Errors
     ///
@@ -54,34 +54,44 @@ impl Plan {
         lro: &Path,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Self, SetupError> {
-        let document = parse(&configuration, servers, lro)?;
-        let new = document.with_gateway(lro, wanted);
-        let bare = document.without_gateway();
-        let has_gateway =
-            || Document::parse(&bare, configuration.is_toml(), servers, lro).is_ok_and(|bare| bare.has_gateway());
-        let backup = match before(&configuration, &document, servers, lro)? {
-            Some(_) => Backup::Stays,
-            // A gateway of another name is left in the text: the backup is of the time before it.
-            None if configuration.backup()?.is_some() && has_gateway() => Backup::Stays,
-            None => Backup::Becomes(bare),
+        let parsed = |text| parse(text, &configuration, servers, lro);
+        let document = parsed(configuration.text())?;
+        let kept = configuration.backup()?;
+        let before = kept.as_ref().and_then(|kept| parsed(kept.text()).ok());
+        let (bare, is_kept) = without_own(&document, before.as_ref());
+        // A gateway of another name is left in the text: the backup is of the time before it.
+        let is_older = |before: &Document<'_>| {
+            let is_new = |server: &&Server| before.counterpart(server).is_some_and(|was| !was.resembles_gateway);
+            let has_new =
+                |bare: Document<'_>| bare.servers().iter().filter(is_new).any(|server| server.resembles_gateway);
+            parse(&bare, &configuration, servers, lro).is_ok_and(has_new)
         };
-        let servers = document.servers().to_vec();
+        let backup = match is_kept || before.as_ref().is_some_and(is_older) {
+            true => Backup::Stays,
+            false => Backup::Becomes(bare),
+        };
+        let changes = |server: &Server| server.state == State::Started && wanted(&server.name);
+        let new = document.with_gateway(lro, changes);
+        let servers = document.servers().iter().map(|server| (server.clone(), changes(server))).collect();
         Ok(Self { servers, new, backup, configuration })
     }
 
-    /// No gateway before any server. A file that is as it was set up gets the bytes of its backup. From a file that was changed
-    /// since, only the gateway goes, and the backup stays. `lro` is the program that runs.
+    /// No gateway before any server, but for those that the backup has already. A file that is as it was set up gets the bytes
+    /// of its backup. From a file that was changed since, only the gateway goes, and the backup stays. Without a backup, those
+    /// gateways go that have the form of what setting up writes. `lro` is the program that runs.
     ///
     /// # Errors
     ///
     /// The file is not what its name says, or its backup cannot be read.
     pub fn undo(configuration: Configuration, servers: &[&[&str]], lro: &Path) -> Result<Self, SetupError> {
-        let document = parse(&configuration, servers, lro)?;
-        let (new, backup) = match before(&configuration, &document, servers, lro)? {
-            Some(text) => (text, Backup::Goes),
-            None => (document.without_gateway(), Backup::Stays),
-        };
-        let servers = document.servers().to_vec();
+        let parsed = |text| parse(text, &configuration, servers, lro);
+        let document = parsed(configuration.text())?;
+        let kept = configuration.backup()?;
+        let before = kept.as_ref().and_then(|kept| parsed(kept.text()).ok());
+        let (new, is_kept) = without_own(&document, before.as_ref());
+        let backup = if is_kept { Backup::Goes } else { Backup::Stays };
+        let changes = |server: &Server| is_own(server, before.as_ref());
+        let servers = document.servers().iter().map(|server| (server.clone(), changes(server))).collect();
         Ok(Self { servers, new, backup, configuration })
     }
 
@@ -90,8 +100,8 @@ impl Plan {
         self.configuration.file()
     }
 
-    /// The servers of the file, as it is.
-    pub fn servers(&self) -> &[Server] {
+    /// The servers of the file, as it is, and whether the gateway comes before each or goes.
+    pub fn servers(&self) -> &[(Server, bool)] {
         &self.servers
     }
 
@@ -137,20 +147,36 @@ impl Plan {
     }
 }
 
-fn parse<'a>(configuration: &'a Configuration, servers: &[&[&str]], lro: &Path) -> Result<Document<'a>, SetupError> {
-    Document::parse(configuration.text(), configuration.is_toml(), servers, lro)
+/// A text of a configuration: its own, or that of its backup.
+fn parse<'a>(
+    text: &'a str,
+    configuration: &Configuration,
+    servers: &[&[&str]],
+    lro: &Path,
+) -> Result<Document<'a>, SetupError> {
+    Document::parse(text, configuration.is_toml(), servers, lro)
         .map_err(|source| SetupError::Parse { file: configuration.file().to_owned(), source })
 }
 
-/// The text of the backup, if the file is exactly what setting up made of it.
-fn before(
-    configuration: &Configuration,
-    document: &Document<'_>,
-    servers: &[&[&str]],
-    lro: &Path,
-) -> Result<Option<String>, SetupError> {
-    let (Some((program, names)), Some(backup)) = (document.gateway(), configuration.backup()?) else { return Ok(None) };
-    let was = Document::parse(backup.text(), configuration.is_toml(), servers, lro).ok();
-    let made = was.map(|was| was.with_gateway(&program, |name| names.contains(name)));
-    Ok((made.as_deref() == Some(configuration.text())).then(|| backup.text().to_owned()))
+/// Whether setting up has put the gateway before a server. `before` is the backup: where there is none, or it does not have the
+/// server, the form has to tell.
+fn is_own(server: &Server, before: Option<&Document<'_>>) -> bool {
+    server.state == State::Behind
+        && match before.and_then(|before| before.counterpart(server)) {
+            Some(was) => was.state == State::Started,
+            None => server.begins_as_set_up,
+        }
+}
+
+/// The text without the gateways that setting up has put there, and whether it is that of the backup: if the file is exactly what
+/// setting up made of it.
+fn without_own(document: &Document<'_>, before: Option<&Document<'_>>) -> (String, bool) {
+    let own = |server: &Server| is_own(server, before);
+    if let (Some(before), Some(first)) = (before, document.servers().iter().find(|server| own(server))) {
+        let is_behind = |was: &Server| document.counterpart(was).is_some_and(own);
+        if before.with_gateway(Path::new(&first.command), is_behind) == document.text {
+            return (before.text.to_owned(), true);
+        }
+    }
+    (document.without_gateway(own), false)
 }

@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 
 use lro_setup::{Configuration, Document, Plan, State};
 use proptest::prelude::*;
@@ -22,7 +24,7 @@ fn set_up(text: &str, is_toml: bool) -> String {
 }
 
 fn undone(text: &str, is_toml: bool) -> String {
-    parsed(text, is_toml).without_gateway()
+    parsed(text, is_toml).without_gateway(|_| true)
 }
 
 fn states(text: &str, is_toml: bool) -> Vec<State> {
@@ -142,8 +144,11 @@ fn only_what_is_started_is_changed() {
         "own": {"command": "lro", "args": ["serve"]}, "behind": {"command": "C:\\bin\\lro.exe", "args": ["gateway", "--", "x"]},
         "odd": {"command": 7}, "args": {"command": "x", "args": ["a", 1]}, "none": {}, "text": "x", "list": {"command": []},
         "http": {"type": "http", "url": "https://example.com"}, "gemini": {"httpUrl": "https://example.com"}}}"#;
-    use State::{Behind, Own, Remote, Unknown};
-    assert_eq!(states(text, false), [Own, Behind, Unknown, Unknown, Unknown, Unknown, Unknown, Remote, Remote]);
+    use State::{Behind, Malformed, Own, Remote, Unknown};
+    assert_eq!(
+        states(text, false),
+        [Own, Behind, Malformed("command"), Malformed("args"), Unknown, Unknown, Unknown, Remote, Remote]
+    );
     assert_eq!(set_up(text, false), text);
 }
 
@@ -201,7 +206,7 @@ fn the_running_program_is_the_gateway_whatever_its_name() {
     let with = Document::parse(&text, false, KEYS, lro).unwrap().with_gateway(lro, |_| true);
     let document = Document::parse(&with, false, KEYS, lro).unwrap();
     assert_eq!(document.with_gateway(lro, |_| true), with);
-    assert_eq!(document.without_gateway(), text);
+    assert_eq!(document.without_gateway(|_| true), text);
 }
 
 #[test]
@@ -225,6 +230,97 @@ fn backup_of(file: &Path, lro: &str) -> String {
     fs::read_to_string(plan.backup().unwrap()).unwrap()
 }
 
+/// Takes the gateway away again, and says what the file has then.
+fn text_undone(file: &Path) -> String {
+    let configuration = Configuration::read(file).unwrap().unwrap();
+    Plan::undo(configuration, KEYS, Path::new(LRO)).unwrap().carry_out().unwrap();
+    fs::read_to_string(file).unwrap()
+}
+
+/// A server, and another before which its user has put a gateway.
+const BY_HAND: &str = r#"{"mcpServers": {"a": {"command": "npx", "args": ["a"]},
+    "mine": {"command": "lro", "args": ["gateway", "--threshold", "5000", "--", "npx", "x"]}}}"#;
+
+#[test]
+fn a_gateway_put_there_by_hand_stays() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    fs::write(&file, BY_HAND).unwrap();
+    assert_eq!(text_undone(&file), BY_HAND, "never set up");
+    assert_eq!(backup_of(&file, LRO), BY_HAND);
+    assert_eq!(text_undone(&file), BY_HAND, "byte for byte");
+    assert!(!folder.path().join("mcp.json.before-lro").exists());
+
+    // What changed since stays, and so does that gateway; flags that came since go with the gateway that was set up.
+    backup_of(&file, LRO);
+    let changed = fs::read_to_string(&file).unwrap();
+    let changed = changed.replace(r#""gateway", "--", "npx", "a""#, r#""gateway", "-v", "--", "npx", "a", "b""#);
+    fs::write(&file, changed.replace("5000", "6000")).unwrap();
+    let kept = BY_HAND.replace("5000", "6000").replace(r#"["a"]"#, r#"["a", "b"]"#);
+    assert_eq!(backup_of(&file, LRO), kept, "set up again");
+    assert_eq!(text_undone(&file), kept);
+}
+
+// By the place where a server stands, as names are unique in one place alone.
+#[test]
+fn servers_of_one_name_are_told_apart() {
+    let text = r#"{"projects": {
+        "/a": {"mcpServers": {"x": {"command": "x"}}},
+        "/b": {"mcpServers": {"x": {"command": "/bin/lro", "args": ["gateway", "--", "x"]}}}}, "theme": "dark"}"#;
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("claude.json");
+    fs::write(&file, text).unwrap();
+    fs::write(folder.path().join("claude.json.before-lro"), text).unwrap();
+    fs::write(&file, set_up(text, false).replace("dark", "light")).unwrap();
+    assert_eq!(text_undone(&file), text.replace("dark", "light"));
+}
+
+// Without its backup, a gateway that has the form of what is written here is taken for one that was.
+#[test]
+fn without_a_backup_the_form_of_a_gateway_tells() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    let lose_backup = || fs::remove_file(folder.path().join("mcp.json.before-lro")).unwrap();
+    fs::write(&file, BY_HAND).unwrap();
+    backup_of(&file, LRO);
+    lose_backup();
+    assert_eq!(backup_of(&file, LRO), BY_HAND);
+    lose_backup();
+    assert_eq!(text_undone(&file), BY_HAND);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_owner_and_group() {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    fs::write(&file, started_by("server x")).unwrap();
+    // Only root can give a file away, and only root could take one.
+    if chown(&file, Some(12345), Some(23456)).is_err() {
+        return;
+    }
+    let owner = |file: &Path| fs::metadata(file).map(|metadata| (metadata.uid(), metadata.gid())).unwrap();
+    backup_of(&file, LRO);
+    assert_eq!(owner(&file), (12345, 23456));
+    assert_eq!(owner(&folder.path().join("mcp.json.before-lro")), (12345, 23456));
+    text_undone(&file);
+    assert_eq!(owner(&file), (12345, 23456));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("mcp.json");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for file in [folder.path(), &pipe] {
+        let error = Configuration::read(file).unwrap_err().to_string();
+        assert!(error.ends_with("it is not a regular file"), "{error}");
+    }
+}
+
 #[test]
 fn a_backup_is_not_replaced_by_a_text_with_a_gateway() {
     let folder = TempDir::new().unwrap();
@@ -239,7 +335,7 @@ fn a_backup_is_not_replaced_by_a_text_with_a_gateway() {
 #[test]
 fn only_the_servers_that_are_chosen_are_changed() {
     let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
-    let changed = parsed(text, false).with_gateway(Path::new(LRO), |name| name == "b");
+    let changed = parsed(text, false).with_gateway(Path::new(LRO), |server| server.name == "b");
     assert_eq!(states(&changed, false), [State::Started, State::Behind]);
 }
 

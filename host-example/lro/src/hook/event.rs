@@ -2,7 +2,7 @@
 //!
 //! An event is read as spans of its text. So numbers, unknown members and cut characters stay what they are in whatever goes back.
 
-use std::fs::File;
+use std::env;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use lro_gateway::QUERY_BYTES_MAX;
 use lro_gateway::settings::Size;
 use lro_json::write::string;
 use lro_setup::is_program;
+use lro_system::files::open_without_waiting;
 
 use super::agent::{Agent, Answer};
 use super::texts::{is_texts, member, places, replaced, text_member, text_of, text_of_result, without};
@@ -23,6 +24,9 @@ const CLAUDE_UNSEEN: [&str; 5] = ["Edit", "MultiEdit", "NotebookEdit", "TodoWrit
 
 /// How Claude Code begins a text in the place of one that it has put in a file, and what it says before the name of that file.
 const CLAUDE_FILED: [&str; 2] = ["Error: result (", "Output has been saved to "];
+
+/// How Claude Code begins the names of MCP tools.
+const CLAUDE_MCP: &str = "mcp__";
 
 /// How Codex begins what it has cut, the rest of which is nowhere.
 const CODEX_CUT: &str = "Warning: truncated output";
@@ -41,6 +45,9 @@ const GEMINI_OUTPUT: &str = "Output: ";
 
 /// How the lines begin that Gemini CLI puts behind the output of a command.
 const GEMINI_STATUS: [&str; 5] = ["Error: ", "Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: "];
+
+/// The folder in which opencode puts results, below that of the user's data.
+const OPENCODE_FOLDER: &str = "opencode/tool-output";
 
 /// Subcommands that read offloads.
 const READERS: [&str; 6] = ["extract", "sql", "read", "search", "inspect", "offload"];
@@ -170,7 +177,10 @@ impl<'a> Event<'a> {
             let reply = filter(&Output::of_result(&format!(r#"{{"content":{response}}}"#)))?;
             member(std::str::from_utf8(&reply).ok()?, "content")?.to_owned()
         } else {
+            // MCP servers write the results of their tools themselves, with any member.
+            let is_own = !self.tool.starts_with(CLAUDE_MCP);
             let filed = text_member(response, "persistedOutputPath").map(PathBuf::from);
+            let filed = filed.filter(|file| is_own && self.is_of_session(file));
             let mut new: Vec<(Range<usize>, String)> = Vec::new();
             let (mut is_filed, stdout) = (false, member(response, "stdout").map(|text| text.as_ptr()));
             for place in places(response) {
@@ -181,7 +191,7 @@ impl<'a> Event<'a> {
                     _ => Output::of_literal(literal, false),
                 };
                 if let Some(reply) = filter(&output) {
-                    is_filed |= is_stdout;
+                    is_filed |= is_stdout && filed.is_some();
                     new.push((place, text_of_reply(&reply)));
                 }
             }
@@ -201,9 +211,13 @@ impl<'a> Event<'a> {
         let [begins, saved] = CLAUDE_FILED;
         let (_, path) = text.strip_prefix(begins)?.lines().next()?.split_once(saved)?;
         let path = Path::new(path.strip_suffix('.').unwrap_or(path));
-        let folder = Path::new(self.transcript.as_deref()?).with_extension("").join("tool-results");
-        let is_there = path.parent()?.canonicalize().ok()? == folder.canonicalize().ok()?;
-        (is_there && is_file(path)).then(|| path.to_owned())
+        self.is_of_session(path).then(|| path.to_owned())
+    }
+
+    /// Whether a file is one in which Claude Code has put a result of this session.
+    fn is_of_session(&self, path: &Path) -> bool {
+        let folder = |transcript| Path::new(transcript).with_extension("").join("tool-results");
+        self.transcript.as_deref().is_some_and(|transcript| is_file_in(path, &folder(transcript)))
     }
 
     /// A reason, which Codex shows in place of the result.
@@ -264,19 +278,17 @@ impl<'a> Event<'a> {
 
     /// Members that the plugin sets.
     fn of_opencode(&self, mut filter: impl FnMut(&Output) -> Option<Bytes>) -> Option<Answer> {
-        let set = match member(self.response, "output").filter(|value| value.starts_with('"')) {
-            Some(literal) => {
-                let filed = member(self.response, "metadata").and_then(|data| text_member(data, "outputPath"));
-                let output = match filed {
-                    Some(file) => Output::of_file(&read(Path::new(&file))?, false),
-                    None => Output::of_literal(literal, false),
-                };
-                format!(r#"{{"output":{}}}"#, string(&text_of_reply(&filter(&output)?)))
-            }
-            None => {
-                member(self.response, "content")?;
-                String::from_utf8(filter(&Output::of_result(self.response))?.into()).ok()?
-            }
+        // MCP servers write the results of their tools themselves, with any member: content tells them from opencode's own.
+        let set = if member(self.response, "content").is_some_and(|value| value.starts_with('[')) {
+            String::from_utf8(filter(&Output::of_result(self.response))?.into()).ok()?
+        } else {
+            let literal = member(self.response, "output").filter(|value| value.starts_with('"'))?;
+            let filed = member(self.response, "metadata").and_then(|data| text_member(data, "outputPath"));
+            let output = match filed.map(PathBuf::from).filter(|file| is_of_opencode(file)) {
+                Some(file) => Output::of_file(&read(&file)?, false),
+                None => Output::of_literal(literal, false),
+            };
+            format!(r#"{{"output":{}}}"#, string(&text_of_reply(&filter(&output)?)))
         };
         Some(Answer::of("set", set))
     }
@@ -295,7 +307,7 @@ fn is_reading_command(command: &str) -> bool {
 
 /// The text of a file in which an agent has put a result. `None` if it cannot be had: then the agent's own words stay.
 fn read(file: &Path) -> Option<String> {
-    let file = File::open(file).ok()?;
+    let file = open_without_waiting(file).ok()?;
     let metadata = file.metadata().ok()?;
     if !metadata.is_file() || metadata.len() > EVENT_BYTES_MAX {
         return None;
@@ -311,14 +323,21 @@ fn filed_by_copilot(text: &str) -> Option<PathBuf> {
     let (_, path) = text.strip_prefix(COPILOT_FILED)?.lines().next()?.split_once(". Saved to: ")?;
     let path = PathBuf::from(path);
     let is_named = path.file_name()?.to_str()?.contains(COPILOT_FILE);
-    let is_there =
-        path.parent().and_then(|folder| folder.canonicalize().ok()) == std::env::temp_dir().canonicalize().ok();
-    (is_named && is_there && is_file(&path)).then_some(path)
+    (is_named && is_file_in(&path, &env::temp_dir())).then_some(path)
 }
 
-/// Whether there is a file, and no link.
-fn is_file(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|metadata| metadata.is_file())
+/// Whether a file is one in which opencode has put a result, by its place. A tool of a plugin could name another.
+fn is_of_opencode(path: &Path) -> bool {
+    let data = env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let data = data.or_else(|| Some(env::home_dir()?.join(".local/share")));
+    data.is_some_and(|data| is_file_in(path, &data.join(OPENCODE_FOLDER)))
+}
+
+/// Whether there is a file directly in a folder, and no link.
+fn is_file_in(path: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    let is_there = path.parent().and_then(real).is_some_and(|parent| real(folder) == Some(parent));
+    is_there && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
 /// What Gemini CLI puts before a result, the result, and what it puts behind it.
