@@ -144,6 +144,17 @@ fn the_machine_is_checked() {
 }
 
 #[test]
+fn a_bucket_that_does_not_answer_fails_the_check() {
+    let home = Home::new();
+    let mut command = home.lro(&["self-check", "--store", "s3://bucket/offloads", "--store-retry-ms", "0"]);
+    command.env("AWS_ENDPOINT", "http://127.0.0.1:1").env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("fails   bucket     cannot list s3://bucket/"), "{text}");
+}
+
+#[test]
 fn a_policy_that_does_not_load_fails_the_check() {
     let home = Home::new();
     fs::write(home.path("policy.wasm"), "no component").unwrap();
