@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     check_config: bool,
     /// Command and arguments of a server that uses standard input and output; options of the gateway go before it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -72,13 +72,19 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
         terminal.message("the configuration is valid");
         return Ok(Exit::Success);
     }
-    serve(gateway, config, load, terminal)
+    serve(gateway, config, load, terminal, WAITING)
 }
 
-/// Serves until the client or a signal ends it.
-pub(crate) fn serve(gateway: Gateway, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
+/// Serves until the client or a signal ends it. `waiting` is for people who start it by hand.
+pub(crate) fn serve(
+    gateway: Gateway,
+    config: &Config,
+    load: Load,
+    terminal: &Terminal,
+    waiting: &str,
+) -> anyhow::Result<Exit> {
     if config.gateway.listen.is_none() && io::stdin().is_terminal() {
-        terminal.message(WAITING);
+        terminal.message(waiting);
     }
     warn_about_exposure(config, terminal);
     raise_file_limit(config);

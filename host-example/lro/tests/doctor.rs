@@ -116,6 +116,7 @@ fn what_is_no_server_is_told_with_its_cause() {
     assert!(stderr(&output).contains("after `--`"), "{output:?}");
     let output = home.lro(&["doctor", "--upstream", "http://127.0.0.1:1/mcp"]).output().unwrap();
     assert!(output.status.code() == Some(1) && stderr(&output).contains("Streamable HTTP"), "{output:?}");
+    assert!(stderr(&output).contains("initialize: the server cannot be reached: "), "{output:?}");
 }
 
 #[test]
@@ -177,6 +178,12 @@ fn people_who_start_it_first_are_told_what_to_do() {
         let shown = on_terminal(&home, &format!("timeout --foreground -s INT 20 {lro} {command}"));
         assert_eq!(shown.matches("waiting for an MCP client").count(), 1, "{command}: {shown}");
     }
+    let served = on_terminal(&home, &format!("timeout --foreground -s INT 20 {lro} serve"));
+    assert!(served.contains("lro serve --help") && !served.contains("lro setup"), "{served}");
+    let offloaded = on_terminal(&home, &format!("timeout --foreground -s INT 20 {lro} offload"));
+    assert!(offloaded.contains("reading standard input"), "{offloaded}");
+    let piped = home.lro(&["offload"]).output().unwrap();
+    assert_eq!((piped.status.code(), stderr(&piped).as_str()), (Some(0), ""));
     let piped = home.lro(&["serve"]).output().unwrap();
     assert_eq!((piped.status.code(), stderr(&piped).as_str()), (Some(0), ""));
 }
