@@ -4,10 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use lro_host::extract::{Budget, Query, Question};
+use lro_host::filter::{Filter, FilterError, Request};
 use lro_host::read::{PageContent, PageRequest, Pages, Start};
 use lro_host::store::{Store, StoreError, Ulid};
 use lro_tests::bucket::{get, keys, put};
-use lro_tests::extractor;
+use lro_tests::{always, default_policy, extractor, filter_with, request, text};
 use tempfile::TempDir;
 
 use crate::support::{HEADER, Place, TEAM, content, forget_copies, id, in_each_bucket, publish, rows};
@@ -97,6 +98,12 @@ fn without_its_key_an_offload_is_refused_and_says_why() {
         assert!(reason(none.find(TEAM, encrypted)).contains("team.key"));
         let before = keys(&place.url);
         assert!(reason(publish(&none, id(), &[("a.txt", "x")])).contains("team.key"));
+        // The policy that wrote the files is not at fault.
+        let filter = Filter { store: Ok(none), ..filter_with(default_policy(), TempDir::new().unwrap().path()) };
+        let request = Request { tenant: TEAM.to_owned(), ..request(always()) };
+        let error = filter.apply(&request, &text("a result")).failure.unwrap();
+        assert!(matches!(error, FilterError::Store(_)) && !error.is_fault_of_policy(), "{error:?}");
+        assert!(error.to_string().starts_with("tenant `team` has no key: create "), "{error}");
         let bad = key_directory(&["12"]);
         assert!(
             reason(publish(&open(place, "six", Some(&bad)), id(), &[("a.txt", "x")])).contains("64 hexadecimal digits")

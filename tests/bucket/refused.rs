@@ -21,9 +21,10 @@ fn said<T>(result: Result<T, StoreError>) -> String {
     said
 }
 
-/// What each kind of request says: of those that write, list, read, and write with a condition.
-fn all_said(store: &Store) -> [String; 4] {
+/// What each kind of request says: of those that ask, write, list, read, and write with a condition.
+fn all_said(store: &Store) -> [String; 5] {
     [
+        said(store.ask_bucket()),
         said(publish(store, id(), &[("a.txt", "x")])),
         said(store.sweep(SystemTime::now())),
         said(store.find(TEAM, id())),

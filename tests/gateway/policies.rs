@@ -477,7 +477,7 @@ fn a_configuration_that_is_read_again() {
     // What needs a restart is told.
     home.write("lro.toml", format!("{OPERATED}audit = true\n{tokens}[tenants.ann]\n{sign}"));
     gateway.hang_up();
-    gateway.says("need a restart");
+    gateway.says("changes of gateway.audit need a restart");
     assert_eq!(signed(url, "ann"), Some(signature(1)));
     home.write("lro.toml", OPERATED);
     gateway.hang_up();
@@ -550,6 +550,9 @@ fn policies_are_changed_by_command() {
     assert_eq!(served("ann"), signature(1));
     home.policies(&gateway, &["swap", "ann", &digest(&version(2))]);
     assert_eq!(served("ann"), signature(2));
+    home.policies(&gateway, &["swap", "ann", &digest(&version(1))[..12]]);
+    assert_eq!(served("ann"), signature(1), "the digits that the list shows are enough");
+    home.policies(&gateway, &["swap", "ann", &digest(&version(2))]);
     home.policies(&gateway, &["reload", "ann"]);
     assert_eq!(served("ann"), signature(1));
     home.policies(&gateway, &["load", "policies", &two]);
@@ -595,7 +598,7 @@ fn policies_are_changed_by_command() {
     let keys: Vec<&str> = ann.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = ["loaded", "parked_ms", "refusal", "refusals", "sha256", "swaps", "tenant", "trial", "version"];
     assert_eq!(keys, expected);
-    assert_eq!((&ann["version"], &ann["swaps"], &ann["refusals"]), (&6.into(), &6.into(), &3.into()), "{ann}");
+    assert_eq!((&ann["version"], &ann["swaps"], &ann["refusals"]), (&8.into(), &8.into(), &3.into()), "{ann}");
     assert!(ann["loaded"].as_str().unwrap().ends_with('Z'), "{ann}");
 }
 
@@ -623,6 +626,7 @@ fn what_is_refused_is_counted() {
     assert!(status["refusal"].as_str().unwrap().contains("is pinned"), "{status}");
     assert_eq!(gateway.gate.errors().matches("policy refused").count(), 2, "{}", gateway.gate.errors());
     assert_eq!(signed(&gateway.gate.url, ""), Some(signature(1)));
+    assert!(home.refused(&gateway, &["rollback", "default"], 1).contains("set policy-keep"), "no policies are kept");
 }
 
 /// The test policy, exporting the interface of another version of the contract.
@@ -730,7 +734,7 @@ fn policies_are_changed_by_the_operator_alone() {
         let message = text_of(&output.stderr);
         assert!(output.status.code() == Some(1) && message.contains(text), "{text}: {message}");
     };
-    says(&list, &[("LRO_ADMIN_TOKEN", "x")], "the admin token is needed (gateway.admin-token)");
+    says(&list, &[("LRO_ADMIN_TOKEN", "x")], "the token is another one than the admin token");
     says(&list, &[("LRO_GATEWAY", ""), ("LRO_ADMIN_TOKEN", "")], "the admin token is needed");
     says(&["policy", "list", "--token-file", "/nowhere", "--gateway", &gateway.admin], &[], "cannot read `/nowhere`");
     let other = "cannot reach 127.0.0.1:1 (--gateway URL, LRO_GATEWAY or gateway.metrics-listen): ";

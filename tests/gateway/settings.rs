@@ -5,11 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lro_tests::wait_until;
+use lro_tests::{component, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::scripted::{Script, Setup, descriptor, first_text, records, structured, text};
+use crate::support::{lro, path_text};
 
 fn large() -> Value {
     structured(&json!({ "items": records(2_000) }))
@@ -148,6 +149,50 @@ fn bad_values_are_errors_at_the_start() {
         assert_eq!(output.status.code(), Some(2), "{toml}: {errors}");
         assert!(errors.contains(key), "{toml}: {errors}");
     }
+}
+
+// What would fail at each call, or at the start, is refused before: settings of a policy, files that are not there. No server is needed.
+#[test]
+fn a_configuration_is_checked_with_all_that_it_names() {
+    let home = TempDir::new().unwrap();
+    let named = |name: &str| path_text(&home.path().join(name));
+    std::fs::write(named("redact.wasm"), component("lro_redact.wasm")).unwrap();
+    std::fs::create_dir(named("keys")).unwrap();
+    let cache = path_text(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+    let check = |toml: &str| {
+        std::fs::write(named("lro.toml"), toml).unwrap();
+        let bucket = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")];
+        let mut command = Command::new(lro());
+        command.args(["gateway", "--config", &named("lro.toml"), "--check-config"]).envs(bucket);
+        command.env("XDG_CACHE_HOME", &cache).env("MCP_LRO_DIR", named("out"));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let policy = format!("policy = {:?}\n", named("redact.wasm"));
+    let good = check(&format!("{policy}custom = '{{\"fields\": [\"ssn\"]}}'\n"));
+    assert_eq!(good.0, Some(0), "{}", good.1);
+    let misspelt = "custom = '{\"feilds\": [\"ssn\"]}'\n";
+    let keys = format!("store = \"s3://bucket/offloads\"\nstore-keys = {:?}\n", named("keys"));
+    let of_acme = "[gateway]\nlisten = \"127.0.0.1:0\"\n[gateway.tokens]\nacme = \"sha256:";
+    for (toml, cause) in [
+        (format!("{policy}{misspelt}"), "unknown member `feilds`"),
+        (format!("{policy}[tools.\"list_*\"]\n{misspelt}"), "unknown member `feilds`"),
+        (format!("{policy}[tenants.acme]\n{misspelt}"), "tenant `acme`"),
+        (
+            "[gateway]\nlisten = \"127.0.0.1:0\"\ntls-certificate = \"/no/cert.pem\"\ntls-key = \"/no/key.pem\"\n"
+                .to_owned(),
+            "/no/cert.pem",
+        ),
+        (keys.clone(), "tenant `default` has no key: create "),
+        (format!("{keys}{of_acme}{}\"\n", "0".repeat(64)), "tenant `acme` has no key: create "),
+    ] {
+        let (code, errors) = check(&toml);
+        assert_eq!(code, Some(1), "{toml}: {errors}");
+        assert!(errors.contains(cause), "{toml}: {errors}");
+    }
+    std::fs::write(named("keys/default.key"), "0".repeat(64)).unwrap();
+    let (code, errors) = check(&keys);
+    assert_eq!(code, Some(0), "{errors}");
 }
 
 /// All files and directories below a directory, with their modes.

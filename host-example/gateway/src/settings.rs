@@ -376,6 +376,14 @@ impl Config {
                 None => problems.push(Problem::new("dir", "", Origin::Default, "HOME is not set: set dir to a path")),
             }
         }
+        let of_tenants =
+            config.tenants.iter().filter(|(_, own)| own.has_tools()).map(|(name, _)| config.for_tenant(name));
+        for problem in config.argument_problems().into_iter().chain(of_tenants.flat_map(|own| own.argument_problems()))
+        {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
         if problems.is_empty() { Ok(config) } else { Err(SettingsError { problems }) }
     }
 

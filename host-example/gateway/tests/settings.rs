@@ -168,7 +168,7 @@ fn bad_values_are_errors_and_all_are_told() {
     for (file, expected) in [
         ("threshold = 0", "`threshold` = `0` (file "),
         ("threshold = -1", "`threshold` = `-1` (file "),
-        ("threshold = 1.5", "expected a nonzero u64"),
+        ("threshold = 1.5", "expected a whole number of at least 1"),
         ("treshold = 1", "unknown field `treshold`"),
         ("[limits]\nfile = 1", "`limits.file` = `1`"),
         ("[limits]\nfiles = 0", "`limits.files` = `0`"),
@@ -266,6 +266,44 @@ fn bad_values_are_errors_and_all_are_told() {
     assert!(problems("", &[], &[("config", "/nowhere.toml")]).iter().all(|text| text.contains("cannot read the file")));
     let not_text = ("MCP_LRO_DIR".into(), OsString::from_vec(vec![b'/', 0xff]));
     assert!(Config::load([not_text], &[]).unwrap_err().to_string().contains("expected UTF-8"));
+}
+
+#[test]
+fn a_misspelt_name_is_told_with_the_one_that_is_meant() {
+    for (file, expected) in [
+        ("treshold = 5", "unknown field `treshold`; did you mean `threshold`?"),
+        ("[limits]\nwall-time = 5", "unknown field `wall-time`; did you mean `wall-time-ms`?"),
+        ("[tools.a]\ntreshold = 5", "did you mean `threshold`?"),
+        ("[tenants.acme]\ntreshold = 5", "did you mean `threshold`?"),
+        ("nothing-of-the-kind = 5", "expected one of `enabled`, `dir`"),
+    ] {
+        let found = problems(file, &[], &[]).join("\n");
+        assert!(found.contains(expected), "{file}: {found}");
+        assert!(found.contains("did you mean") != found.contains("expected one of"), "{file}: {found}");
+    }
+    let variables = [("MCP_LRO_TRESHOLD", "5"), ("MCP_LRO_WHAT_IS_THIS", "5")];
+    let found = problems("", &variables, &[("treshold", "5")]);
+    assert!(found[0].ends_with("no variable with this name; did you mean `MCP_LRO_THRESHOLD`?"), "{found:?}");
+    assert!(found[1].ends_with("no variable with this name"), "{found:?}");
+    assert!(found[2].ends_with("no key with this name; did you mean `threshold`?"), "{found:?}");
+}
+
+#[test]
+fn a_number_is_asked_for_in_plain_words_and_may_have_underscores() {
+    for (file, expected) in [
+        ("threshold = 0", "integer `0`, expected a whole number of at least 1"),
+        ("threshold = \"5\"", "string \"5\", expected a whole number of at least 1"),
+        ("inline-limit = -1", "expected a whole number from 0 to 4294967295"),
+        ("images-bytes = -1", "expected a whole number of at least 0"),
+    ] {
+        let found = problems(file, &[], &[]);
+        assert!(found.len() == 1 && found[0].ends_with(expected), "{file}: {found:?}");
+    }
+    let flag = |text: &str| load("", &[], &[("threshold", text)]).map(|config| config.threshold.get());
+    assert_eq!((flag("10_000").unwrap(), flag("+1_0").unwrap()), (10_000, 10));
+    for wrong in ["_1", "1_", "1__0", "_", "", "1 0", "0x10"] {
+        assert!(flag(wrong).unwrap_err().to_string().contains("expected a whole number"), "{wrong}");
+    }
 }
 
 #[test]
@@ -563,7 +601,7 @@ fn bad_values_of_the_gateway_are_errors() {
         ("start-timeout-ms = 0", "`gateway.start-timeout-ms` = `0`"),
         ("header-bytes = 0", "`gateway.header-bytes` = `0`"),
         ("requests = 0", "`gateway.requests` = `0`"),
-        ("requests = 4294967296", "expected a nonzero u32"),
+        ("requests = 4294967296", "expected a whole number from 1 to 4294967295"),
         ("sessions = 0", "`gateway.sessions` = `0`"),
         ("connections = 0", "`gateway.connections` = `0`"),
         ("metrics-connections = 0", "`gateway.metrics-connections` = `0`"),
@@ -882,7 +920,7 @@ fn models_have_a_share() {
     assert_eq!(config.for_tool_and_client("any", &profile).threshold, size(2_000, SizeUnit::Tokens));
     assert_eq!(load("", &[], &[]).unwrap().for_client_and_model("any", "1", "gpt-9").text_limit, None);
     for (wrong, cause) in [
-        ("window = 0", "nonzero"),
+        ("window = 0", "expected a whole number of at least 1"),
         ("window = 9\nresult-share = 101", "expected 1 to 100 percent"),
         ("window = 9\nsession-share = 0", "expected 1 to 100 percent"),
     ] {
@@ -914,6 +952,15 @@ fn arguments_of_tools_are_checked() {
         let error = table(wrong).unwrap_err().to_string();
         assert!(error.contains(cause), "{wrong}: {error}");
     }
+    // Each is right by itself: the error names the place of the default, also where a tenant has the maximum.
+    let default = "[tools.\"y*\".arguments]\ndefault = { limit = 50 }\n";
+    let both =
+        problems(&format!("{default}max = {{ limit = 20 }}\n[tenants.acme.tools.x]\nmode = \"never\"\n"), &[], &[]);
+    assert_eq!(both.len(), 1, "{both:?}");
+    assert!(both[0].starts_with("`tools.\"y*\".arguments.default.limit` = `50` (file "), "{both:?}");
+    let of_tenant = format!("{default}[tenants.acme.tools.\"y*\".arguments]\nmax = {{ limit = 20 }}\n");
+    let of_tenant = problems(&of_tenant, &[], &[]);
+    assert!(of_tenant.len() == 1 && of_tenant[0].contains("is above its maximum, 20"), "{of_tenant:?}");
 }
 
 // A threshold never passes what the client shows: neither the general one, nor one of the tool or of the client.

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use clap::Args;
 use lro_gateway::settings::{Config, PolicyPlace};
-use lro_gateway::{Change, PolicyStatus, TrialStatus};
+use lro_gateway::{Change, DIGEST_DIGITS_MIN, PolicyStatus, TrialStatus};
 use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
 use reqwest::Method;
@@ -83,15 +83,17 @@ pub(crate) struct LoadArguments {
 pub(crate) struct SwapArguments {
     /// The tenant
     tenant: String,
-    /// SHA-256 of the component: the current one of another tenant, or a kept one of this tenant
-    digest: Digest,
+    /// SHA-256 of the component, or its first digits, at least 8: the current one of another tenant, or one that is kept
+    /// (policy-keep)
+    #[arg(value_parser = digits)]
+    digest: String,
     #[command(flatten)]
     age: Age,
     #[command(flatten)]
     gateway: Gateway,
 }
 
-/// Replace the policy of a tenant by the previous one
+/// Replace the policy of a tenant by the previous one, which a gateway with policy-keep has
 #[derive(Args)]
 pub(crate) struct RollbackArguments {
     /// The tenant
@@ -109,6 +111,14 @@ pub(crate) struct ReloadArguments {
     age: Age,
     #[command(flatten)]
     gateway: Gateway,
+}
+
+/// Reads the first digits of a SHA-256.
+fn digits(text: &str) -> Result<String, &'static str> {
+    let digits = text.trim_start_matches("sha256:");
+    let is_digest =
+        (DIGEST_DIGITS_MIN..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_digest.then(|| digits.to_owned()).ok_or("expected 8 to 64 hexadecimal digits")
 }
 
 pub(crate) fn list(arguments: &ListArguments, config: &Config) -> anyhow::Result<Exit> {

@@ -58,7 +58,8 @@ impl Named {
 
     fn text(&self) -> anyhow::Result<String> {
         let known = self.client.unwrap_or("an unknown client");
-        entry(&format!("{} {}: {known}", self.name, self.version), &self.profile, self.source.unwrap_or_default())
+        let name = format!("{} {}", self.name, self.version);
+        entry(&format!("{}: {known}", name.trim_end()), &self.profile, self.source.unwrap_or_default())
     }
 }
 
@@ -102,12 +103,25 @@ pub(crate) fn name_and_version(text: &str) -> (&str, &str) {
     text.rsplit_once('/').filter(|(_, version)| is_version(version)).unwrap_or((text, ""))
 }
 
+/// The key of the unit of an amount.
+fn unit_key(key: &str) -> String {
+    match key {
+        "threshold" => "unit".to_owned(),
+        key => format!("{}-unit", key.trim_end_matches("-limit")),
+    }
+}
+
 /// A heading, what is known as it stands in a configuration, and the source.
 fn entry(heading: &str, profile: &impl Serialize, source: &str) -> anyhow::Result<String> {
     let mut text = format!("{}\n", output::printable(heading.trim()));
     if let Value::Object(members) = serde_json::to_value(profile)? {
-        let known = members.into_iter().filter(|(_, value)| !value.is_null());
-        known.for_each(|(key, value)| text += &format!("  {key} = {value}\n"));
+        // In a configuration, an amount and its unit are two keys, and the tokenizer is no setting of a client.
+        for (key, value) in members.into_iter().filter(|(key, value)| !value.is_null() && key != "tokenizer") {
+            text += &match (&value["amount"], &value["unit"]) {
+                (Value::Null, _) => format!("  {key} = {value}\n"),
+                (amount, unit) => format!("  {key} = {amount}\n  {} = {unit}\n", unit_key(&key)),
+            };
+        }
     }
     if !source.is_empty() {
         text += &format!("  {source}\n");

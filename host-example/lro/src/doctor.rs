@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Command and arguments of a server that uses standard input and output; options of lro go before it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

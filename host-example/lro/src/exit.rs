@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use lro_gateway::settings::SettingsError;
+use lro_gateway::settings::{Problem, SettingsError};
 use lro_host::extract::{ExtractError, QuestionError};
 use lro_host::filter::FilterError;
 use lro_host::policy::LoadError;
@@ -20,6 +20,13 @@ pub(crate) const HELP: &str = "Exit codes:
 
 /// Hint for a full disk.
 const MAKE_ROOM: &str = "make room, run `lro clean`, or choose another disk with --dir or MCP_LRO_DIR";
+
+/// Hint for an invalid configuration.
+const SETTINGS: &str = "`lro --help` lists the settings; `lro config` shows where each value comes from";
+
+/// Beginnings of keys whose values name a file or a variable.
+const ELSEWHERE: [&str; 5] =
+    ["config", "gateway.tokens", "gateway.admin-token", "gateway.metrics-token", "gateway.upstream-headers"];
 
 /// Exit code of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +75,10 @@ fn is_usage(error: &anyhow::Error) -> bool {
 /// Hint on how to resolve an error.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
-        if cause.is::<SettingsError>() {
-            return Some("`lro --help` lists the settings; `lro config` shows where each value comes from");
+        if let Some(error) = cause.downcast_ref::<SettingsError>() {
+            // No list of settings helps to find a file or a variable.
+            let is_of_value = |problem: &Problem| !ELSEWHERE.iter().any(|key| problem.key.starts_with(key));
+            return error.problems.iter().any(is_of_value).then_some(SETTINGS);
         }
         if let Some(LoadError::Pin { .. }) = cause.downcast_ref() {
             return Some("the pin comes from --policy-sha256 or MCP_LRO_POLICY_SHA256");

@@ -48,11 +48,11 @@ const FILES_PER_SESSION: u64 = 4;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) settings: GatewayFlags,
-    /// Check the configuration, the policy and the store, and exit
+    /// Check the configuration, its files, the policies with their settings and the store, and exit; needs no server
     #[arg(long)]
     check_config: bool,
     /// Command and arguments of a server that uses standard input and output; options of the gateway go before it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -61,19 +61,30 @@ pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
     make_undumpable(config)?;
-    let gateway = Gateway::new(config, &arguments.command, Some(&env::current_exe()?)).map_err(plain)?;
+    let helper = env::current_exe()?;
+    let gateway = match Gateway::new(config, &arguments.command, Some(&helper)) {
+        Err(GatewayError::NoServer) if arguments.check_config => Gateway::without_server(config, Some(&helper)),
+        gateway => gateway,
+    };
+    let gateway = gateway.map_err(plain)?;
     if arguments.check_config {
         gateway.check()?;
         terminal.message("the configuration is valid");
         return Ok(Exit::Success);
     }
-    serve(gateway, config, load, terminal)
+    serve(gateway, config, load, terminal, WAITING)
 }
 
-/// Serves until the client or a signal ends it.
-pub(crate) fn serve(gateway: Gateway, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
+/// Serves until the client or a signal ends it. `waiting` is for people who start it by hand.
+pub(crate) fn serve(
+    gateway: Gateway,
+    config: &Config,
+    load: Load,
+    terminal: &Terminal,
+    waiting: &str,
+) -> anyhow::Result<Exit> {
     if config.gateway.listen.is_none() && io::stdin().is_terminal() {
-        terminal.message(WAITING);
+        terminal.message(waiting);
     }
     warn_about_exposure(config, terminal);
     raise_file_limit(config);

@@ -13,6 +13,7 @@ use lro_host::mcp::ToolResult;
 use lro_host::sandbox::{Part, PartKind, Payload};
 
 use crate::flags::{CallArguments, InputForm};
+use crate::output::Terminal;
 
 /// Maximum size of the input: 4 GiB, the default limit of what a policy may write.
 pub(crate) const INPUT_BYTES_MAX: u64 = 4 << 30;
@@ -22,6 +23,9 @@ const PROGRESS_FROM_BYTES: u64 = 8 << 20;
 
 /// Bytes read between progress updates.
 const STEP_BYTES: u64 = 1 << 20;
+
+/// What people see who give no file.
+const READING: &str = "reading standard input until its end (Ctrl-D); name a file to read that instead";
 
 /// Wrapped around every input as it is read, so that JSON input can serve as the structured content of a tool result
 /// without a copy.
@@ -38,13 +42,18 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Reads the input and detects its type.
-    pub(crate) fn read(arguments: &CallArguments) -> anyhow::Result<Self> {
+    /// Reads the input and detects its type. Who is to type it is told so.
+    pub(crate) fn read(arguments: &CallArguments, terminal: &Terminal) -> anyhow::Result<Self> {
         let mut wrapped = match &arguments.file {
             Some(path) if path.as_os_str() != "-" => {
                 read_file(path).with_context(|| format!("cannot read `{}`", path.display()))?
             }
-            _ => read_all(io::stdin().lock(), None).context("cannot read stdin")?,
+            _ => {
+                if io::stdin().is_terminal() {
+                    terminal.message(READING);
+                }
+                read_all(io::stdin().lock(), None).context("cannot read stdin")?
+            }
         };
         if matches!(arguments.form, Some(InputForm::Json)) {
             blank_mark(&mut wrapped);

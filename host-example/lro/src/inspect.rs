@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     let policy = if config.enabled { Some(host::policy(config, &arguments.call.tenant)?) } else { None };
-    let input = Input::read(&arguments.call)?;
+    let input = Input::read(&arguments.call, terminal)?;
     let tool_result = input.tool_result();
     let asked = policy.as_ref().filter(|_| !tool_result.is_some_and(|tool_result| tool_result.not_for_policy()));
     let is_error = tool_result.is_some_and(|tool_result| tool_result.is_error());

@@ -52,7 +52,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     // If disabled, do not even load the policy.
     let policy = if config.enabled { Some(host::policy(config, &arguments.call.tenant)?) } else { None };
-    let input = Input::read(&arguments.call)?;
+    let input = Input::read(&arguments.call, terminal)?;
     let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
     let active =
         policy.as_ref().filter(|_| !input.tool_result().is_some_and(|tool_result| tool_result.not_for_policy()));

@@ -162,7 +162,7 @@ fn described(import: &str) -> String {
 
 fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     let policy = host::policy(config, &arguments.call.tenant)?;
-    let input = Input::read(&arguments.call)?;
+    let input = Input::read(&arguments.call, terminal)?;
     let temporary;
     let root = match &arguments.keep {
         Some(keep) => keep.clone(),

@@ -1,6 +1,7 @@
 //! The gateways that a command asks: one, several, or all behind a name.
 
 use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,14 +49,7 @@ pub(crate) struct Question {
 impl Gateways {
     /// The gateways, at least one.
     pub(crate) fn replicas(&self, config: &Config) -> anyhow::Result<Vec<Replica>> {
-        let given = self.urls.iter().filter(|url| !url.is_empty()).map(|url| url.trim_end_matches('/').to_owned());
-        let mut urls: Vec<String> = given.collect();
-        if urls.is_empty() {
-            let Some(address) = config.gateway.metrics_listen else {
-                bail!("no gateway given: use --gateway URL, LRO_GATEWAY or gateway.metrics-listen");
-            };
-            urls.push(format!("http://{address}"));
-        }
+        let mut urls = addresses(&self.urls, config)?;
         if self.all {
             urls = urls.iter().map(|url| resolved(url)).collect::<anyhow::Result<Vec<_>>>()?.concat();
         }
@@ -72,6 +66,22 @@ impl Gateways {
                 .context("the admin token is needed: use --token-file or LRO_ADMIN_TOKEN"),
         }
     }
+}
+
+/// The URLs of the metrics of these gateways, or else of that of the configuration on this machine.
+pub(crate) fn addresses(given: &[String], config: &Config) -> anyhow::Result<Vec<String>> {
+    let given = given.iter().filter(|url| !url.is_empty()).map(|url| url.trim_end_matches('/').to_owned());
+    let urls: Vec<String> = given.collect();
+    if !urls.is_empty() {
+        return Ok(urls);
+    }
+    let Some(mut address) = config.gateway.metrics_listen else {
+        bail!("no gateway given: use --gateway URL, LRO_GATEWAY or gateway.metrics-listen");
+    };
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    Ok(vec![format!("http://{address}")])
 }
 
 /// The addresses behind a name, as URLs. A gateway lets a request name the address that it listens on.

@@ -11,7 +11,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use lro_gateway::parts;
-use lro_gateway::settings::{Config, DecisionMode, PolicySettings};
+use lro_gateway::settings::{Config, DecisionMode, PolicySettings, StorePlace};
 use lro_host::filter::{Outcome, Request};
 use lro_host::sandbox::{Addressing, CONCURRENT_CALLS_MAX, Part, PartKind, Payload};
 use lro_host::store::{Fsync, Store, StoreConfig};
@@ -36,7 +36,7 @@ Exit codes:
 /// With less memory than this, in bytes, a large result may not be filtered: 512 MiB.
 const MEMORY_BYTES_MIN: u64 = 512 << 20;
 
-/// Show what works on this machine: the store, the sandbox, the cache, the isolation of servers
+/// Show what works on this machine: the store, its bucket, the sandbox, the cache, the isolation of servers
 ///
 /// Runs each part once, and keeps nothing. `weaker` works, with less speed or protection; `fails` does not.
 #[derive(Args)]
@@ -82,10 +82,14 @@ impl Check {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     let store = host::store(config);
-    let synced = store.as_ref().ok().map(|store| synced(config, store));
+    let (synced, bucket) = match &store {
+        Ok(store) => (Some(synced(config, store)), bucket(config, store)),
+        Err(_) => (None, None),
+    };
     let checks = [
         Some(directory(store)),
         synced,
+        bucket,
         Some(pool()),
         Some(policy(config)),
         Some(questions(config)),
@@ -167,6 +171,18 @@ fn synced(config: &Config, store: &Store) -> Check {
     }
 }
 
+/// Whether the bucket of offloads answers, and there is a key if they are encrypted.
+fn bucket(config: &Config, store: &Store) -> Option<Check> {
+    const CHECK: &str = "bucket";
+    let Some(StorePlace::Bucket(url)) = &config.store else { return None };
+    let begun = Instant::now();
+    let checked = store.ask_bucket().and_then(|()| store.check_tenant(&config.gateway.tenant));
+    Some(match checked {
+        Ok(()) => Check::ok(CHECK, format!("{url} answers after {} ms", begun.elapsed().as_millis())),
+        Err(error) => Check::fails(CHECK, &error.into(), "results cannot be offloaded: see `store` and `store-keys`"),
+    })
+}
+
 /// The engine, and the address space of its instances.
 fn pool() -> Check {
     const CHECK: &str = "engine";
@@ -203,7 +219,11 @@ fn policy(config: &Config) -> Check {
             CHECK,
             format!("{name} runs in the sandbox; the first result took {} ms", begun.elapsed().as_millis()),
         ),
-        Err(error) => Check::fails(CHECK, &error, "`lro policy check FILE` says what is wrong with a policy"),
+        Err(error) => Check::fails(
+            CHECK,
+            &error,
+            "`lro policy check FILE` says what is wrong with a policy; `custom` has its own settings",
+        ),
     }
 }
 

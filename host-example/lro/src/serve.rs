@@ -1,7 +1,6 @@
 //! `lro serve`: an MCP server that answers questions about offloads and files.
 
 use std::env;
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -22,6 +21,10 @@ const EXAMPLES: &str = "Examples:
 In a client's configuration:
   { \"mcpServers\": { \"data\": { \"command\": \"lro\", \"args\": [\"serve\", \"/home/me/exports\"] } } }";
 
+/// What people see who start it by hand.
+const WAITING: &str = "waiting for an MCP client on standard input. A client starts this command itself: `lro serve --help` \
+    shows its configuration. Ctrl-C ends it; --listen serves HTTP instead; `lro extract` asks questions without a client";
+
 /// Run an MCP server that answers questions about offloads, and about files on disk
 ///
 /// It has the tools `lro_extract` and `lro_read`, and with directories or files also `lro_files`. A file is offloaded when it is
@@ -34,9 +37,9 @@ pub(crate) struct Arguments {
     /// Directories and files that can be asked about, as well as offloads
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Serve Streamable HTTP at this address
+    /// Serve Streamable HTTP at this address, such as 127.0.0.1:8808
     #[arg(long, value_name = "IP:PORT")]
-    listen: Option<SocketAddr>,
+    listen: Option<String>,
     /// Tenant whose offloads are read, and that files are offloaded for [default: that of gateways, `default`]
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
@@ -57,7 +60,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Settings of the gateway that have flags here.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
-        let listen = self.listen.map(|address| ("gateway.listen".to_owned(), address.to_string()));
+        let listen = self.listen.clone().map(|address| ("gateway.listen".to_owned(), address));
         let tenant = self.tenant.clone().map(|tenant| ("gateway.tenant".to_owned(), tenant));
         listen.into_iter().chain(tenant).collect()
     }
@@ -73,5 +76,5 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
     let files = if arguments.paths.is_empty() { None } else { Some(open()?) };
     gateway::make_undumpable(config)?;
     let served = Gateway::reading(files, config, Some(&env::current_exe()?)).map_err(gateway::plain)?;
-    gateway::serve(served, config, load, terminal)
+    gateway::serve(served, config, load, terminal, WAITING)
 }

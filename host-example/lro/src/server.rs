@@ -62,6 +62,11 @@ pub(crate) fn forwarding(
     Gateway::new(&config, command, Some(&env::current_exe()?)).map_err(plain)
 }
 
+/// Who says the text of an error. The gateway of this process, where it speaks, begins with `the server`: that it cannot be reached.
+pub(crate) fn said(text: &str) -> String {
+    if text.starts_with("the server ") { text.to_owned() } else { format!("the server answered: {text}") }
+}
+
 impl Server {
     /// Starts the server, or connects to it, and introduces the command.
     pub(crate) async fn start(gateway: Gateway) -> anyhow::Result<Self> {
@@ -130,7 +135,7 @@ impl Server {
         let answer = self.request(method, params).await.map_err(|reason| anyhow!("{method}: {reason}"))?;
         match answer.result() {
             Some(result) => Ok(serde_json::from_slice(&result).with_context(|| format!("{method}: no JSON"))?),
-            None => bail!("{method}: the server answered: {}", error_text(&answer).unwrap_or_default()),
+            None => bail!("{method}: {}", said(&error_text(&answer).unwrap_or_default())),
         }
     }
 

@@ -1,7 +1,6 @@
 //! `lro status`: shows the gateways running on this machine, and what they have done on the last days.
 
 use std::io::{self, IsTerminal};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,6 +17,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Exit;
+use crate::replicas::addresses;
 use crate::rows::Rows;
 use crate::{exchange, output, table};
 
@@ -38,7 +38,8 @@ const EXAMPLES: &str = "Examples:
   lro status --watch
   lro status --json | jq .totals.tokens_saved
   lro status --days 7                tokens saved on each of the last days, by tool
-  lro status --health                whether the gateway at gateway.metrics-listen works";
+  lro status --health                whether the gateway at gateway.metrics-listen works
+  lro status --health --gateway http://127.0.0.1:9808";
 
 /// Show the gateways that use this offload directory (--dir), and their statistics
 #[derive(Args)]
@@ -53,10 +54,14 @@ pub(crate) struct Arguments {
     /// Show what was done with the results of each tool on this many days, today included, by gateways and hooks; days are those of UTC
     #[arg(long, value_name = "DAYS", conflicts_with = "watch", value_parser = value_parser!(u32).range(1..))]
     days: Option<u32>,
-    /// Ask the gateway at gateway.metrics-listen whether it works, and exit with 1 if it does not: for containers, which have no
+    /// Ask a gateway (--gateway) whether it works, and exit with 1 if it does not: for containers, which have no
     /// other program for that
     #[arg(long, conflicts_with_all = ["json", "watch", "days"])]
     health: bool,
+    /// Address of the metrics of the gateway that --health asks, such as http://127.0.0.1:9808; several are asked one after the
+    /// other [default: gateway.metrics-listen]
+    #[arg(long = "gateway", value_name = "URL", env = "LRO_GATEWAY", value_delimiter = ',')]
+    gateways: Vec<String>,
 }
 
 /// The output of `--json`.
@@ -129,28 +134,28 @@ struct Row {
     server: String,
 }
 
-/// Asks the gateway of this configuration on this machine.
-fn health(config: &Config) -> anyhow::Result<Exit> {
-    let mut address = config
-        .gateway
-        .metrics_listen
-        .context("set gateway.metrics-listen: the address at which the gateway is asked")?;
-    if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+/// Asks each gateway whether it works.
+fn health(gateways: &[String], config: &Config) -> anyhow::Result<Exit> {
+    let mut exit = Exit::Success;
+    for url in addresses(gateways, config)? {
+        let asked = exchange::wait(async {
+            let client = exchange::client().timeout(HEALTH_TIMEOUT).build()?;
+            let response = client.get(format!("{url}/healthz")).send().await?;
+            anyhow::Ok((response.status(), response.text().await?))
+        });
+        let cannot = || format!("no gateway answers at {url} (--gateway URL, LRO_GATEWAY or gateway.metrics-listen)");
+        let (status, text) = asked.with_context(cannot)?;
+        output::text(&text)?;
+        if !status.is_success() {
+            exit = Exit::Error;
+        }
     }
-    let asked = exchange::wait(async {
-        let client = exchange::client().timeout(HEALTH_TIMEOUT).build()?;
-        let response = client.get(format!("http://{address}/healthz")).send().await?;
-        anyhow::Ok((response.status(), response.text().await?))
-    });
-    let (status, text) = asked.with_context(|| format!("no gateway answers at {address} (gateway.metrics-listen)"))?;
-    output::text(&text)?;
-    Ok(if status.is_success() { Exit::Success } else { Exit::Error })
+    Ok(exit)
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     if arguments.health {
-        return health(config);
+        return health(&arguments.gateways, config);
     }
     let store = Store::open_unswept(parts::store_config(config))?;
     if let Some(days) = arguments.days {

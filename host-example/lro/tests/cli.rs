@@ -614,6 +614,37 @@ fn exit_codes_are_documented_and_kept() {
 }
 
 #[test]
+fn a_misspelt_option_is_not_the_server() {
+    let home = Home::new();
+    for (command, more) in [("gateway", &[][..]), ("collect", &["--tool", "list"]), ("doctor", &[])] {
+        let (code, message) = home.fails(&[&[command], more, &["--treshold", "5", "--", "no-such-server"]].concat());
+        assert_eq!(code, Some(2), "{command}: {message}");
+        assert!(message.contains("'--treshold'") && message.contains("'--threshold'"), "{command}: {message}");
+        // The options of a server stay its own, with `--` before it and without.
+        for server in [&["--", "no-such-server", "--treshold"][..], &["no-such-server", "--treshold"]] {
+            let (code, message) = home.fails(&[&[command], more, server].concat());
+            assert!(code == Some(1) && message.contains("no-such-server"), "{command}: {message}");
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_configuration_leads_on() {
+    let home = Home::new();
+    let listen = home.fails(&["serve", "--listen", "localhost:8808"]);
+    assert!(listen.0 == Some(2) && listen.1.contains("such as 127.0.0.1:8080"), "{listen:?}");
+    assert!(listen.1.contains("hint: `lro --help`"), "{listen:?}");
+    home.file("lro.toml", "[gateway.tokens]\nacme = \"env:NO_SUCH_VARIABLE\"\n");
+    let token = home.fails(&["gateway", "--config", "lro.toml", "--check-config"]);
+    assert!(token.0 == Some(2) && token.1.contains("NO_SUCH_VARIABLE"), "{token:?}");
+    let file = home.fails(&["config", "--config", "nowhere.toml"]);
+    assert!(file.0 == Some(2) && file.1.contains("nowhere.toml"), "{file:?}");
+    for (_, message) in [token, file] {
+        assert!(!message.contains("lists the settings"), "{message}");
+    }
+}
+
+#[test]
 fn a_closed_pipe_ends_quietly() {
     let home = Home::new();
     let input = home.file("large", "x".repeat(4 << 20));

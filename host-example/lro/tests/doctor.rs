@@ -116,6 +116,7 @@ fn what_is_no_server_is_told_with_its_cause() {
     assert!(stderr(&output).contains("after `--`"), "{output:?}");
     let output = home.lro(&["doctor", "--upstream", "http://127.0.0.1:1/mcp"]).output().unwrap();
     assert!(output.status.code() == Some(1) && stderr(&output).contains("Streamable HTTP"), "{output:?}");
+    assert!(stderr(&output).contains("initialize: the server cannot be reached: "), "{output:?}");
 }
 
 #[test]
@@ -144,6 +145,17 @@ fn the_machine_is_checked() {
 }
 
 #[test]
+fn a_bucket_that_does_not_answer_fails_the_check() {
+    let home = Home::new();
+    let mut command = home.lro(&["self-check", "--store", "s3://bucket/offloads", "--store-retry-ms", "0"]);
+    command.env("AWS_ENDPOINT", "http://127.0.0.1:1").env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("fails   bucket     cannot list s3://bucket/"), "{text}");
+}
+
+#[test]
 fn a_policy_that_does_not_load_fails_the_check() {
     let home = Home::new();
     fs::write(home.path("policy.wasm"), "no component").unwrap();
@@ -166,6 +178,12 @@ fn people_who_start_it_first_are_told_what_to_do() {
         let shown = on_terminal(&home, &format!("timeout --foreground -s INT 20 {lro} {command}"));
         assert_eq!(shown.matches("waiting for an MCP client").count(), 1, "{command}: {shown}");
     }
+    let served = on_terminal(&home, &format!("timeout --foreground -s INT 20 {lro} serve"));
+    assert!(served.contains("lro serve --help") && !served.contains("lro setup"), "{served}");
+    let offloaded = on_terminal(&home, &format!("timeout --foreground -s INT 20 {lro} offload"));
+    assert!(offloaded.contains("reading standard input"), "{offloaded}");
+    let piped = home.lro(&["offload"]).output().unwrap();
+    assert_eq!((piped.status.code(), stderr(&piped).as_str()), (Some(0), ""));
     let piped = home.lro(&["serve"]).output().unwrap();
     assert_eq!((piped.status.code(), stderr(&piped).as_str()), (Some(0), ""));
 }

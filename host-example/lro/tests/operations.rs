@@ -67,6 +67,13 @@ impl Home {
         self.lro(arguments).output().unwrap()
     }
 
+    /// The path of a configuration whose metrics are at this address.
+    fn metrics_at(&self, address: &str) -> String {
+        let path = self.0.path().join("metrics.toml");
+        fs::write(&path, format!("[gateway]\nmetrics-listen = {address:?}\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     fn status(&self) -> Value {
         serde_json::from_slice(&self.run(&["status", "--json"]).stdout).unwrap()
     }
@@ -246,6 +253,27 @@ fn metrics_count_what_happened() {
         let name = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
         assert!(scraped.contains(&format!("# HELP {name} ")), "{name} is not described");
     }
+    gateway.end();
+}
+
+#[test]
+fn a_gateway_is_asked_for_its_health_by_its_address() {
+    let home = Home::new();
+    let gateway = home.gateway(&["--metrics-listen", "127.0.0.1:0"]);
+    let url = format!("http://{}", gateway.metrics_address());
+    let health = |arguments: &[&str], variable: &str| {
+        let mut command = home.lro(&[&["status", "--health"], arguments].concat());
+        let output = command.env("LRO_GATEWAY", variable).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    assert_eq!(health(&["--gateway", &url], ""), (Some(0), "ok\n".to_owned()));
+    assert_eq!(health(&[], &url), (Some(0), "ok\n".to_owned()));
+    let address = url.strip_prefix("http://").unwrap();
+    assert_eq!(health(&["--config", &home.metrics_at(address)], ""), (Some(0), "ok\n".to_owned()));
+    let (code, message) = health(&["--gateway", "http://127.0.0.1:1"], &url);
+    assert!(code == Some(1) && message.contains("no gateway answers at http://127.0.0.1:1 "), "{message}");
+    let (code, message) = health(&[], "");
+    assert!(code == Some(1) && message.contains("use --gateway URL, LRO_GATEWAY or"), "{message}");
     gateway.end();
 }
 
@@ -541,6 +569,13 @@ fn clients_are_listed_with_sources_and_shown_by_the_name_they_send() {
         let heading = format!("{}: {}", client["pattern"].as_str().unwrap(), client["client"].as_str().unwrap());
         assert!(text.lines().any(|line| line == heading), "{heading} in {text}");
     }
+    // What is shown of one client is what its setting takes.
+    let shown = String::from_utf8(home.run(&["clients", "claude-code"]).stdout).unwrap();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.first(), Some(&"claude-code: Claude Code"), "{shown}");
+    assert!(shown.contains("  text-limit = 25000\n  text-unit = \"tokens\"\n"), "{shown}");
+    let settings = &lines[1..lines.len() - 1];
+    lro_gateway::settings::Config::from_toml(&format!("[clients.a]\n{}\n", settings.join("\n"))).unwrap();
     let codex = &json(&["codex-mcp-client/0.99.1"])[0];
     assert_eq!((&codex["client"], &codex["version"]), (&json!("Codex"), &json!("0.99.1")));
     assert_eq!(codex["profile"]["text-limit"], json!({"amount": 10_000, "unit": "bytes"}));

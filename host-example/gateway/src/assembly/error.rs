@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use lro_host::filter::FilterError;
 use lro_host::policy::{LoadError, RegistryError};
 use lro_host::store::StoreError;
 
@@ -85,6 +86,15 @@ pub enum GatewayError {
     /// The store cannot be used: see [`Gateway::check`](crate::Gateway::check).
     #[error("results cannot be offloaded")]
     Store(#[from] StoreError),
+    /// The policy of a tenant cannot be called, or refuses its settings: see [`Gateway::check`](crate::Gateway::check).
+    #[error("results of tenant `{tenant}` cannot be filtered")]
+    Filter {
+        /// The tenant.
+        tenant: String,
+        /// What the policy says, or why it was not called.
+        #[source]
+        source: FilterError,
+    },
     /// The metrics cannot be served.
     #[error(transparent)]
     Operations(#[from] OperationsError),

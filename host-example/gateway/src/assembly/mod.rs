@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::{env, fmt, thread};
 
 use lro_host::extract::Budget;
-use lro_host::filter::Filter;
+use lro_host::filter::{Filter, Request};
 use lro_host::mcp::Tools;
 use lro_host::policy::{Registry, RegistryError, Watch};
+use lro_host::sandbox::Payload;
 use lro_host::store::Store;
 use lro_system::process::{standard_input, standard_output};
 use tokio::sync::Notify;
@@ -30,6 +31,7 @@ use self::reload::Reload;
 use crate::faces::http::BindError;
 use crate::faces::{http, stdio};
 use crate::files::Files;
+use crate::listener::tls::Certificate;
 use crate::metrics::Snapshot;
 use crate::operations::status::About;
 use crate::operations::upkeep::Upkeep;
@@ -88,8 +90,11 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// A gateway that filters, for a server that is not there.
-    pub(crate) fn without_server(config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
+    /// A gateway that filters, for a server that is not there: to check a configuration, or to try it out.
+    ///
+    /// # Errors
+    /// [`GatewayError`] if the configuration cannot be used.
+    pub fn without_server(config: &Config, helper: Option<&Path>) -> Result<Self, GatewayError> {
         Self::before(Upstream::None, config, helper)
     }
 
@@ -118,12 +123,35 @@ impl Gateway {
         &self.rules
     }
 
-    /// Checks that results can be offloaded.
+    /// Checks what else fails only when it is needed: reads the certificate and the key of the listener, opens the store, looks for
+    /// the keys of its tenants, and has the policy of each tenant inspect an empty result with the settings of each tool. Sends
+    /// no request to a bucket or a server.
     ///
     /// # Errors
-    /// [`GatewayError::Store`] if the store cannot be opened.
+    /// [`GatewayError::Tls`], [`GatewayError::Store`] and [`GatewayError::Filter`].
     pub fn check(&self) -> Result<(), GatewayError> {
-        Ok(self.rules.filter.store.as_ref().map_or(Ok(()), Store::check)?)
+        let gateway = &self.rules.config.gateway;
+        if let (Some(certificate), Some(key)) = (&gateway.tls_certificate, &gateway.tls_key) {
+            Certificate::read(certificate, key)?.config()?;
+        }
+        let store = self.rules.filter.store.as_ref().ok();
+        store.map_or(Ok(()), Store::check)?;
+        for tenant in self.known_tenants() {
+            store.map_or(Ok(()), |store| store.check_tenant(&tenant))?;
+            check_policy(&self.rules.of(&tenant), &tenant)?;
+        }
+        Ok(())
+    }
+
+    /// The tenants that clients can be of, as far as they have names here.
+    fn known_tenants(&self) -> Vec<String> {
+        let config = &self.rules.config;
+        let slots = self.tenants.registry().slots().into_iter().map(|(name, _)| name);
+        // Tokens that an authorization server signs may name others than the default tenant.
+        let is_named = |name: &String| {
+            *name != config.gateway.tenant || config.gateway.jwt_issuer.is_none() || config.tenants.contains_key(name)
+        };
+        slots.filter(|name| self.tenants.has(name) && is_named(name)).collect()
     }
 
     /// Serves Streamable HTTP at `gateway.listen` until [`Control::stop`], or else one client on standard input and
@@ -197,6 +225,23 @@ impl fmt::Debug for Control {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Control").field("url", &self.url).finish_non_exhaustive()
     }
+}
+
+/// Has the policy of a tenant inspect an empty result with the settings of each tool: it refuses those that it cannot read.
+fn check_policy(rules: &Rules, tenant: &str) -> Result<(), GatewayError> {
+    let config = &rules.config;
+    if !rules.enabled() {
+        return Ok(());
+    }
+    let empty = Arc::new(Payload::new(Vec::new()));
+    // A pattern is the name of a tool that it matches; no tool has the empty name.
+    for tool in config.tools.keys().map(String::as_str).chain([""]) {
+        let settings = Arc::new(config.for_tool(tool));
+        let request = Request { settings, ..Request::new(tenant, tool) };
+        let inspected = rules.filter.inspect(&request, &empty);
+        inspected.map_err(|source| GatewayError::Filter { tenant: tenant.to_owned(), source })?;
+    }
+    Ok(())
 }
 
 fn upstream(config: &Config, command: &[OsString]) -> Result<Upstream, GatewayError> {

@@ -1,5 +1,6 @@
 //! Changes of the tenants and their policies while the gateway runs.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -39,8 +40,11 @@ impl Reload {
         if counts_fuel(&config) && !self.fuel {
             return Err(ReloadError::Fuel);
         }
-        if restart_settings(&current) != restart_settings(&config) {
-            tracing::warn!("changes of the table `gateway`, of the store and of bounds for all tenants need a restart");
+        let (before, now) = (restart_settings(&current), restart_settings(&config));
+        let keys: BTreeSet<&str> = before.symmetric_difference(&now).map(|(key, _)| key.as_str()).collect();
+        if !keys.is_empty() {
+            let keys = keys.into_iter().collect::<Vec<_>>().join(", ");
+            tracing::warn!("the gateway goes on as it was started with: changes of {keys} need a restart");
         }
         config.gateway = GatewaySettings { tokens: config.gateway.tokens, ..current.gateway.clone() };
         config.policy_dir.clone_from(&current.policy_dir);
@@ -71,7 +75,7 @@ fn exposed_token<'a>(config: &'a Config, current: &Config) -> Option<&'a String>
 }
 
 /// Settings that require a restart: all that are the same for all tenants, except the tenants themselves.
-fn restart_settings(config: &Config) -> Vec<(String, String)> {
+fn restart_settings(config: &Config) -> BTreeSet<(String, String)> {
     let entries = config.explain().into_iter().map(|entry| (entry.key, entry.value));
     let requires_restart = |key: &str| match key.split('.').next() {
         Some("tenants") => false,

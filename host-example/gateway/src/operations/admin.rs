@@ -6,7 +6,7 @@
 //! | `GET /policies` | the policies of all tenants, as a JSON array |
 //! | `POST /policies/TENANT` | loads the component in the body; `?sha256=` pins it, the header `lro-signature` has its minisign signature as base64 |
 //! | `POST /policies/TENANT?reference=` | pulls the artifact `oci://…`, percent-encoded, from its registry, and loads it; a body is ignored |
-//! | `POST /policies/TENANT/swap?sha256=` | replaces the current policy by a known one with this digest |
+//! | `POST /policies/TENANT/swap?sha256=` | replaces the current policy by the known one whose digest is, or begins with, these digits |
 //! | `POST /policies/TENANT/rollback` | restores the previous policy |
 //! | `POST /policies/TENANT/reload` | reloads the tenant's policy from its file or registry |
 //!
@@ -14,7 +14,7 @@
 //! their signatures state it.
 //!
 //! Responses are JSON: `{"outcome", "sha256", "version"}`, or `{"error"}` with the status 404 for an unknown tenant or
-//! policy and 409 for a refused policy. After an error, the current policy stays in use.
+//! policy and 409 for a refused policy or digits that several policies begin with. After an error, the current policy stays in use.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,6 +44,9 @@ pub const POLICIES_PATH: &str = "/policies";
 
 /// The header that holds the minisign signature of a policy, as base64.
 pub const SIGNATURE_HEADER: &str = "lro-signature";
+
+/// Fewest digits of the SHA-256 of a known policy that name it.
+pub const DIGEST_DIGITS_MIN: usize = 8;
 
 /// Timeout of an upload.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -111,9 +114,19 @@ pub(crate) struct Admin {
 
 /// A requested change.
 enum ChangeRequest {
-    Load { source: Source, conditions: Conditions },
-    Pull { reference: Reference, conditions: Conditions },
-    Swap { digest: Digest, allow_older: bool },
+    Load {
+        source: Source,
+        conditions: Conditions,
+    },
+    Pull {
+        reference: Reference,
+        conditions: Conditions,
+    },
+    /// To a policy that is known here, whose SHA-256 begins with these digits.
+    Swap {
+        digits: String,
+        allow_older: bool,
+    },
     Rollback,
     Reload(Conditions),
 }
@@ -134,7 +147,11 @@ impl Admin {
         let digest = bearer(request.headers()).map(Sha256::digest);
         if !digest.is_some_and(|digest| bool::from(self.token.0.ct_eq(&digest))) {
             trail::unauthorized(address, request.method().as_str(), request.uri().path());
-            return error(StatusCode::UNAUTHORIZED, "the admin token is needed (gateway.admin-token)");
+            let text = match digest {
+                None => "the admin token is needed (gateway.admin-token)",
+                Some(_) => "the token is another one than the admin token of this gateway (gateway.admin-token)",
+            };
+            return error(StatusCode::UNAUTHORIZED, text);
         }
         let path = request.uri().path().to_owned();
         let steps = path.strip_prefix(POLICIES_PATH).unwrap_or(&path).split('/').map(decoded);
@@ -181,9 +198,10 @@ impl Admin {
         let wrong = |text: &str| AdminError::Request(StatusCode::BAD_REQUEST, text.to_owned());
         let (action, request) = match action {
             "swap" => {
-                let digest = format!("sha256:{sha256}").parse();
-                let digest = digest.map_err(|_| wrong("the SHA-256 of a known policy has 64 hexadecimal digits"));
-                ("swap", digest.map(|digest| ChangeRequest::Swap { digest, allow_older: false }))
+                let digits = Some(sha256).filter(|digits| are_of_digest(digits));
+                let digits =
+                    digits.ok_or_else(|| wrong("give 8 to 64 hexadecimal digits of the SHA-256 of a known policy"));
+                ("swap", digits.map(|digits| ChangeRequest::Swap { digits: digits.to_owned(), allow_older: false }))
             }
             "rollback" => ("rollback", Ok(ChangeRequest::Rollback)),
             "reload" => ("reload", Ok(ChangeRequest::Reload(Conditions { pin: None, allow_older: false }))),
@@ -229,10 +247,12 @@ impl Admin {
             Err(AdminError::Request(status, text)) => (status, text),
             Err(AdminError::Registry(refused)) => {
                 let status = match &refused {
-                    RegistryError::Unknown(_) | RegistryError::NoEarlier(_) | RegistryError::UnknownDigest(_) => {
-                        StatusCode::NOT_FOUND
-                    }
-                    RegistryError::Refused(_) => StatusCode::CONFLICT,
+                    RegistryError::Unknown(_)
+                    | RegistryError::NoEarlier(_)
+                    | RegistryError::NotKept(_)
+                    | RegistryError::UnknownBeginning(_)
+                    | RegistryError::UnknownDigest(_) => StatusCode::NOT_FOUND,
+                    RegistryError::Refused(_) | RegistryError::Ambiguous(_) => StatusCode::CONFLICT,
                     _ => StatusCode::INTERNAL_SERVER_ERROR,
                 };
                 (status, refused.to_string())
@@ -311,11 +331,11 @@ fn swap(request: &Request) -> Result<ChangeRequest, AdminError> {
     let missing = || {
         AdminError::Request(
             StatusCode::BAD_REQUEST,
-            "the digest is missing: add ?sha256= with 64 hexadecimal digits".to_owned(),
+            "the digest is missing: add ?sha256= with 8 to 64 hexadecimal digits".to_owned(),
         )
     };
-    let Conditions { pin, allow_older } = conditions(request)?;
-    Ok(ChangeRequest::Swap { digest: pin.ok_or_else(missing)?, allow_older })
+    let digits = member(request, "sha256").filter(|digits| are_of_digest(digits)).ok_or_else(missing)?;
+    Ok(ChangeRequest::Swap { digits: digits.to_owned(), allow_older: allow_older(request)? })
 }
 
 fn reload(request: &Request) -> Result<ChangeRequest, AdminError> {
@@ -327,12 +347,22 @@ fn conditions(request: &Request) -> Result<Conditions, AdminError> {
     let wrong = |text: &str| AdminError::Request(StatusCode::BAD_REQUEST, text.to_owned());
     let pin = member(request, "sha256")
         .map(|digest| format!("sha256:{digest}").parse().map_err(|_| wrong("sha256: expected 64 hexadecimal digits")));
-    let allow_older = match member(request, "allow-older") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(wrong("allow-older: expected `true` or `false`")),
-    };
-    Ok(Conditions { pin: pin.transpose()?, allow_older })
+    Ok(Conditions { pin: pin.transpose()?, allow_older: allow_older(request)? })
+}
+
+fn allow_older(request: &Request) -> Result<bool, AdminError> {
+    match member(request, "allow-older") {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => {
+            Err(AdminError::Request(StatusCode::BAD_REQUEST, "allow-older: expected `true` or `false`".to_owned()))
+        }
+    }
+}
+
+/// Whether these are digits of a SHA-256, as many as tell it from others.
+fn are_of_digest(digits: &str) -> bool {
+    (DIGEST_DIGITS_MIN..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// A member of the query of the URL.
@@ -347,7 +377,9 @@ fn apply(registry: &Registry, tenant: &str, request: ChangeRequest) -> Result<Ch
         ChangeRequest::Pull { reference, conditions } => {
             registry.load_from(tenant, &Location::Remote(reference.to_string()), conditions)
         }
-        ChangeRequest::Swap { digest, allow_older } => registry.swap(tenant, &digest, allow_older),
+        ChangeRequest::Swap { digits, allow_older } => {
+            registry.known_digest(&digits).and_then(|digest| registry.swap(tenant, &digest, allow_older))
+        }
         ChangeRequest::Rollback => registry.rollback(tenant),
         ChangeRequest::Reload(conditions) => registry.reload_tenant(tenant, conditions),
     };

@@ -7,7 +7,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value};
 
-use super::Config;
+use super::layers::key_text;
+use super::{Config, Problem};
 
 /// What becomes of the arguments of a call, by their top-level names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -33,12 +34,6 @@ impl<'de> Deserialize<'de> for ArgumentSettings {
             if has_no_json(value) {
                 return Err(D::Error::custom(format!("the default of the argument `{name}` is not JSON")));
             }
-            let numbers = value.as_f64().zip(max.get(name).and_then(Number::as_f64));
-            if let Some((value, most)) = numbers.filter(|(value, most)| value > most) {
-                return Err(D::Error::custom(format!(
-                    "the default of the argument `{name}`, {value}, is above its maximum, {most}"
-                )));
-            }
         }
         Ok(Self { default, max })
     }
@@ -54,7 +49,30 @@ fn has_no_json(value: &Value) -> bool {
     }
 }
 
+impl ArgumentSettings {
+    /// The defaults above their maximum: the name of the argument, and both.
+    fn excessive(&self) -> impl Iterator<Item = (&String, f64, f64)> {
+        self.default.iter().filter_map(|(name, value)| {
+            let (value, most) = (value.as_f64()?, self.max.get(name)?.as_f64()?);
+            (value > most).then_some((name, value, most))
+        })
+    }
+}
+
 impl Config {
+    /// The defaults of arguments above their maximum, which may be in another layer.
+    pub(super) fn argument_problems(&self) -> Vec<Problem> {
+        let of_tools = self.tools.iter().filter_map(|(pattern, tool)| Some((pattern, tool.arguments.as_ref()?)));
+        let of_each = of_tools.flat_map(|(pattern, arguments)| {
+            arguments.excessive().map(move |(name, value, most)| {
+                let key = key_text(&["tools", pattern, "arguments", "default", name].map(str::to_owned));
+                let message = format!("the default of the argument `{name}`, {value}, is above its maximum, {most}");
+                Problem::new(&key, value, self.origin(&key), message)
+            })
+        });
+        of_each.collect()
+    }
+
     /// Whether arguments of some tools are filled in or capped.
     pub(crate) fn has_argument_rules(&self) -> bool {
         self.tools.values().any(|tool| tool.arguments.is_some())

@@ -17,6 +17,15 @@ use super::variables::{CONFIG_KEY, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, Va
 const TENANTS_TABLE: &str = "tenants";
 /// Maximum length of a value in the text of a [`Problem`], in characters.
 const SHOWN_CHARACTERS_MAX: usize = 80;
+/// Least similarity, from 0 to 1, of a name that is suggested for an unknown one.
+const SIMILARITY_MIN: f64 = 0.6;
+/// What messages of errors end with about numbers, and what it means.
+const NUMBERS: [(&str, &str); 4] = [
+    ("expected a nonzero u64", "expected a whole number of at least 1"),
+    ("expected a nonzero u32", "expected a whole number from 1 to 4294967295"),
+    ("expected u64", "expected a whole number of at least 0"),
+    ("expected u32", "expected a whole number from 0 to 4294967295"),
+];
 
 /// The layer that a value comes from. A later variant overrides an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +167,10 @@ impl Layers {
             let origin = Origin::Variable(name.to_owned());
             match (VARIABLES.iter().find(|variable| variable.name() == name), text.to_str()) {
                 (None, _) => {
-                    self.problems.push(Problem::new(name, HIDDEN, origin, "there is no variable with this name"));
+                    let names: Vec<String> = VARIABLES.iter().map(Variable::name).collect();
+                    let message =
+                        unknown("there is no variable with this name", name, names.iter().map(String::as_str));
+                    self.problems.push(Problem::new(name, HIDDEN, origin, message));
                 }
                 (Some(variable), None) => {
                     self.problems.push(Problem::new(variable.key, text.display(), origin, "expected UTF-8"));
@@ -175,7 +187,11 @@ impl Layers {
             let origin = Origin::Flag(key.clone());
             match VARIABLES.iter().find(|variable| variable.key == key) {
                 Some(variable) => leaves.extend(self.text(variable, text, origin)),
-                None => self.problems.push(Problem::new(key, text, origin, "there is no key with this name")),
+                None => {
+                    let keys = VARIABLES.iter().map(|variable| variable.key);
+                    let message = unknown("there is no key with this name", key, keys);
+                    self.problems.push(Problem::new(key, text, origin, message));
+                }
             }
         }
         leaves
@@ -197,7 +213,7 @@ impl Layers {
         let value = match variable.form {
             ValueForm::Text => Ok(Value::String(text.to_owned())),
             ValueForm::Integer | ValueForm::Bytes => {
-                text.parse().map(Value::Integer).map_err(|_| "expected a whole number")
+                whole_number(text).map(Value::Integer).ok_or("expected a whole number")
             }
             ValueForm::Boolean => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok(Value::Boolean(true)),
@@ -252,11 +268,46 @@ fn check_alone(path: &[String], value: Value) -> Result<(), String> {
         Value::Boolean(_) | Value::Integer(_) | Value::Float(_) => Some(Value::String(value.to_string())),
         _ => None,
     };
-    check(value).map_err(|message| {
+    let checked = check(value).map_err(|message| {
         // Where one of several names is expected, only what is wrong with a text says which.
         let of_text = text.and_then(|text| check(text).err());
         of_text.filter(|of_text| of_text.starts_with("unknown variant")).unwrap_or(message)
+    });
+    checked.map_err(|message| in_plain_words(&message))
+}
+
+/// The message of an error with names of numbers that are none of Rust, and the key that an unknown one is similar to in place of all.
+fn in_plain_words(message: &str) -> String {
+    let unknown_field = message.split_once("`, expected one of `").and_then(|(beginning, known)| {
+        let name = beginning.strip_prefix("unknown field `")?;
+        let near = similar(name, known.split('`').step_by(2))?;
+        Some(format!("{beginning}`; did you mean `{near}`?"))
+    });
+    unknown_field.unwrap_or_else(|| {
+        NUMBERS.iter().fold(message.to_owned(), |message, (rust, plain)| {
+            message.strip_suffix(rust).map(|beginning| format!("{beginning}{plain}")).unwrap_or(message)
+        })
     })
+}
+
+/// A problem with a name, and the name that is similar to it.
+fn unknown<'a>(problem: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    similar(name, known).map_or_else(|| problem.to_owned(), |near| format!("{problem}; did you mean `{near}`?"))
+}
+
+/// The name that is most similar to an unknown one, if one is similar.
+fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |name: &str| name.trim_start_matches(VARIABLE_PREFIX).to_lowercase();
+    let similarity = |known: &str| strsim::normalized_damerau_levenshtein(&plain(name), &plain(known));
+    let ranked = known.map(|known| (similarity(known), known)).filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
+    ranked.max_by(|left, right| left.0.total_cmp(&right.0)).map(|(_, known)| known)
+}
+
+/// Reads a number in decimal digits; as in TOML, `_` may stand between two of them.
+fn whole_number(text: &str) -> Option<i64> {
+    let is_number = |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    digits.split('_').all(is_number).then(|| text.replace('_', "").parse().ok()).flatten()
 }
 
 /// The value of a leaf without secrets. In the table `gateway`, a key that no variable sets holds secrets, or is the

@@ -51,6 +51,13 @@ impl<'de> Deserialize<'de> for TenantOverride {
     }
 }
 
+impl TenantOverride {
+    /// Whether settings of tools differ.
+    pub(super) fn has_tools(&self) -> bool {
+        self.0.contains_key("tools")
+    }
+}
+
 impl Config {
     /// Returns the configuration of a tenant, with its overrides from [`Config::tenants`] applied.
     pub fn for_tenant(&self, tenant: &str) -> Self {

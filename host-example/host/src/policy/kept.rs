@@ -88,6 +88,11 @@ impl Kept {
         self.records.lock().get(tenant).cloned()
     }
 
+    /// The policies of all tenants.
+    pub(super) fn digests(&self) -> Vec<Digest> {
+        self.records.lock().values().flat_map(digests).collect()
+    }
+
     /// Records the current policy of a tenant. The record is written last, when its component is already on disk.
     pub(super) fn put(&self, tenant: &str, policy: &Policy, source: &Source) -> Result<(), StoreError> {
         let digest = *policy.digest();

@@ -1,6 +1,6 @@
 //! The policies of all tenants: their sources, and how new ones replace them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -141,12 +141,21 @@ pub enum RegistryError {
     /// No current or kept policy has this digest.
     #[error("no policy with SHA-256 {0} is known here: load it first")]
     UnknownDigest(Digest),
+    /// The SHA-256 of no current or kept policy begins with these digits.
+    #[error("no policy whose SHA-256 begins with {0} is known here: load it first")]
+    UnknownBeginning(String),
+    /// The SHA-256 of several policies begins with these digits.
+    #[error("the SHA-256 of several policies begins with {0}: give more digits")]
+    Ambiguous(String),
     /// The tenant does not exist.
     #[error("there is no tenant `{0}`")]
     Unknown(String),
     /// The current policy has no predecessor, or it was not kept.
     #[error("there is no earlier policy of tenant `{0}`")]
     NoEarlier(String),
+    /// No policies are kept: see [`RegistrySettings::kept`].
+    #[error("there is no earlier policy of tenant `{0}`: set policy-keep, and the last two of each tenant are kept")]
+    NotKept(String),
     /// The policy was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -329,6 +338,22 @@ impl Registry {
         Ok(self.report(&entry, Some(*digest), take)?)
     }
 
+    /// The SHA-256 that begins with these hexadecimal digits, of the current policies and those that are kept.
+    ///
+    /// # Errors
+    /// [`RegistryError::UnknownBeginning`] and [`RegistryError::Ambiguous`].
+    pub fn known_digest(&self, digits: &str) -> Result<Digest, RegistryError> {
+        let current = self.all().into_iter().filter_map(|entry| Some(*entry.slot.current()?.policy.digest()));
+        let kept = self.kept.as_deref().map(Kept::digests).unwrap_or_default();
+        let begins = |digest: &Digest| digest.to_string().starts_with(&digits.to_ascii_lowercase());
+        let mut found = current.chain(kept).filter(begins).collect::<BTreeSet<Digest>>().into_iter();
+        match (found.next(), found.next()) {
+            (Some(digest), None) => Ok(digest),
+            (None, _) => Err(RegistryError::UnknownBeginning(digits.to_owned())),
+            (Some(_), Some(_)) => Err(RegistryError::Ambiguous(digits.to_owned())),
+        }
+    }
+
     /// Replaces the current policy by the previous one, whose version may be earlier. It stays current until the file of the tenant changes or is
     /// reloaded.
     ///
@@ -337,8 +362,9 @@ impl Registry {
     pub fn rollback(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = entry.seen.lock();
-        let earlier = || Some((self.kept.as_deref()?, self.kept.as_deref()?.record(tenant)?.previous?));
-        let (kept, digest) = earlier().ok_or_else(|| RegistryError::NoEarlier(tenant.to_owned()))?;
+        let kept = self.kept.as_deref().ok_or_else(|| RegistryError::NotKept(tenant.to_owned()))?;
+        let earlier = kept.record(tenant).and_then(|record| record.previous);
+        let digest = earlier.ok_or_else(|| RegistryError::NoEarlier(tenant.to_owned()))?;
         Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest, Conditions::OLDER))?)
     }
 

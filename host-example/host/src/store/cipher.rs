@@ -72,7 +72,7 @@ impl TenantKeys {
     /// For a new offload, by the first key of its tenant.
     pub(super) fn encrypting(&self, tenant: &str) -> Result<OffloadCipher, StoreError> {
         let keys = self.of(tenant)?;
-        let first = keys.first().ok_or_else(|| self.wrong(tenant, "it has no key"))?;
+        let first = keys.first().ok_or_else(|| self.missing(tenant))?;
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt).map_err(|error| StoreError::Random(error.into()))?;
         Ok(OffloadCipher::new(&first.0, salt))
@@ -105,22 +105,20 @@ impl TenantKeys {
     fn of(&self, tenant: &str) -> Result<Vec<Digest>, StoreError> {
         let path = self.path(tenant);
         let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(self.wrong(tenant, "its tenant has no key, and needs one with `store-keys`"));
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(self.missing(tenant)),
             read => read.map_err(failed("read", &path))?,
         };
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let keys: Result<Vec<Digest>, ParseDigestError> = lines.map(str::parse).collect();
-        keys.map_err(|_| self.wrong(tenant, "a key is a line of 64 hexadecimal digits"))
+        keys.map_err(|_| StoreError::WrongKey { path })
     }
 
     fn path(&self, tenant: &str) -> PathBuf {
         self.0.join(format!("{tenant}{SUFFIX}"))
     }
 
-    fn wrong(&self, tenant: &str, reason: &'static str) -> StoreError {
-        StoreError::Unexpected { path: self.path(tenant), reason }
+    fn missing(&self, tenant: &str) -> StoreError {
+        StoreError::NoKey { tenant: tenant.to_owned(), path: self.path(tenant) }
     }
 }
 

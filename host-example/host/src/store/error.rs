@@ -53,6 +53,20 @@ pub enum StoreError {
         /// Why it is not private.
         reason: &'static str,
     },
+    /// A tenant has no key, and needs one: see [`BucketConfig::keys`](super::BucketConfig::keys).
+    #[error("tenant `{tenant}` has no key: create {} (openssl rand -hex 32)", path.display())]
+    NoKey {
+        /// Name of its directory.
+        tenant: String,
+        /// The file for its keys.
+        path: PathBuf,
+    },
+    /// A line in the file of a tenant's keys is none.
+    #[error("{} has a line that is no key: a key is 64 hexadecimal digits (openssl rand -hex 32)", path.display())]
+    WrongKey {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file differs from its record, or is not listed in any.
     // A guest may have chosen the name: `Debug` escapes control characters.
     #[error("unexpected file {path:?}: {reason}")]
@@ -120,6 +134,8 @@ impl StoreError {
             Self::Expired { .. } | Self::Quota { .. } => self.to_string(),
             Self::NoSpace { action, .. } => format!("no space left to {action} a file of the store"),
             Self::UnsafeRoot { reason, .. } => format!("the directory of the store is unsafe: {reason}"),
+            Self::NoKey { tenant, .. } => format!("the store has no key of tenant `{tenant}`"),
+            Self::WrongKey { .. } => "the store cannot read the keys of the tenant".to_owned(),
             Self::Unexpected { path, reason } => format!("unexpected file {}: {reason}", name(path)),
             Self::Changed { path, expected, found } => {
                 format!("{} has changed: expected {expected}, found {found}", name(path))

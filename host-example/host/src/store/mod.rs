@@ -333,6 +333,25 @@ impl Store {
         self.bucket().map(drop)
     }
 
+    /// Checks that there is a key to encrypt offloads of a tenant with, if they are to be: see [`BucketConfig::keys`]. Sends no
+    /// request to the bucket.
+    ///
+    /// # Errors
+    /// [`StoreError::NoKey`], or another if the file of the keys cannot be read.
+    pub fn check_tenant(&self, tenant: &str) -> Result<(), StoreError> {
+        let Some(bucket) = self.bucket()? else { return Ok(()) };
+        bucket.encrypting(&tenant_name(tenant)).map(drop)
+    }
+
+    /// Asks the bucket, if the offloads lie in one: that it exists, can be reached and takes the credentials.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`].
+    pub fn ask_bucket(&self) -> Result<(), StoreError> {
+        // One short list: nothing has this key.
+        self.bucket()?.map_or(Ok(()), |bucket| bucket.objects.list("lro-self-check", |_| Ok(())))
+    }
+
     /// The bucket, if the offloads lie in one.
     fn bucket(&self) -> Result<Option<&Arc<Bucket>>, StoreError> {
         let Some(config) = &self.inner.config.bucket else { return Ok(None) };

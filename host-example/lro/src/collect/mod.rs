@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "default")]
     tenant: String,
     /// Command and arguments of a server that uses standard input and output; options of lro go before it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -343,7 +343,7 @@ impl Keeping {
     /// Keeps the only page.
     fn single(&mut self, answer: &Message, settings: &CollectSettings, earlier: Count) -> anyhow::Result<ToolPage> {
         if let Some(text) = error_text(answer) {
-            bail!("the server answered: {text}");
+            bail!("{}", server::said(&text));
         }
         let page = ToolPage::of(answer, settings.items.as_deref());
         let page = page.context("the result has no list, or an empty one: --items says where it is")?;
