@@ -1,5 +1,5 @@
-//! What the documents show: shell blocks run, commands are understood, configuration and JSON can be read, links lead somewhere, and the table of the
-//! settings is that of the code.
+//! What the documents show: shell blocks run, commands are understood, configuration and JSON can be read, links lead
+//! somewhere, and the table of the settings is that of the code.
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
