@@ -463,6 +463,11 @@ fn a_component_that_is_no_policy_is_refused_with_the_cause() {
         (home.file("world.wasm", renamed("lro:filter/lro-filter@", "lro:filter/lro-filtex@")), "not of the world"),
         (home.file("version.wasm", renamed("lro-filter@0.2.0", "lro-filter@9.9.9")), "lro:filter@9.9.9"),
         (home.file("empty.wasm", b""), "not a WebAssembly component"),
+        (home.file("text.wasm", b"hello\n"), "not a WebAssembly component: it does not begin as a WebAssembly file\n"),
+        (
+            home.file("import.wasm", renamed("wasi:filesystem/types@", "wasi:filesystem/typos@")),
+            "wasi:cli/environment, ",
+        ),
         (home.path("none.wasm"), "No such file"),
         (home.0.path().to_owned(), "not a regular file"),
         (fifo, "not a regular file"),
