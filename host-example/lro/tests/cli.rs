@@ -605,7 +605,20 @@ fn exit_codes_are_documented_and_kept() {
         &["config"],
     ] {
         let help = home.run(&[subcommand, &["--help"]].concat(), "").stdout;
-        assert!(String::from_utf8(help).unwrap().contains("Examples:"), "{subcommand:?}");
+        let help = String::from_utf8(help).unwrap();
+        assert!(help.contains("Examples:"), "{subcommand:?}");
+        assert!(help.contains("`lro --help` lists the settings"), "{subcommand:?}: {help}");
+        assert!(
+            !help.contains("--limits-wall-time-ms"),
+            "the settings are in the way of the options of {subcommand:?}"
+        );
+    }
+    // It is wrapped as the terminal is wide: every line is about full.
+    for (subcommand, beginning) in [("extract", "A field is"), ("sql", "Tables are"), ("hook", "It always ends")] {
+        let help = home.prints(&[subcommand, "-h"]);
+        let paragraph = help.split("\n\n").find(|paragraph| paragraph.starts_with(beginning)).unwrap();
+        let short = paragraph.lines().filter(|line| line.len() < 75).count();
+        assert!(short <= 1, "more than the last line: {paragraph}");
     }
     assert_eq!(home.run(&["offload", "--no-such-flag"], "").status.code(), Some(2));
     assert_eq!(home.run(&["offload", "--level", "loud"], "").status.code(), Some(2));
