@@ -631,6 +631,19 @@ fn exit_codes_are_documented_and_kept() {
     assert!(huge.status.code() == Some(1) && stderr(&huge).contains("larger than 4294967296 bytes"), "{huge:?}");
 }
 
+// A server behind HTTP is started with the first request: a gateway that waits for that looks well.
+#[test]
+fn a_server_that_is_not_there_is_said_before_the_gateway_listens() {
+    let home = Home::new();
+    for server in ["no-such-server", "./no-such-server", "/no/such/server"] {
+        let mut command = home.command("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_lro"), "gateway", "--listen", "127.0.0.1:0", "--", server]);
+        let output = run(&mut command, "");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).starts_with(&format!("error: the server `{server}` cannot be found: ")), "{output:?}");
+    }
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let home = Home::new();

@@ -291,23 +291,6 @@ fn an_address_in_use_is_an_error() {
     assert!(message.contains(&format!("cannot listen at {address} (gateway.metrics-listen): ")), "{message}");
 }
 
-// A server behind HTTP is started with the first request: a gateway that waits for it would look well.
-#[test]
-fn a_server_that_is_not_there_is_said_before_the_gateway_listens() {
-    let home = Home::new();
-    for server in ["no-such-server", "./no-such-server", "/no/such/server"] {
-        let mut command = home.command("timeout");
-        command.args(["60", env!("CARGO_BIN_EXE_lro"), "gateway", "--listen", "127.0.0.1:0", "--", server]);
-        let output = command.output().unwrap();
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{message}");
-        assert!(message.starts_with(&format!("error: the server `{server}` cannot be found: ")), "{message}");
-    }
-    // Other programs are found in PATH.
-    let gateway = home.gateway(&["--listen", "127.0.0.1:0"]);
-    assert!(gateway.line().starts_with("listening on "));
-}
-
 #[test]
 fn an_audit_is_told_apart() {
     let home = Home::new();
