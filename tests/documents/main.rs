@@ -1,5 +1,5 @@
-//! What the documents show: shell blocks run, configuration and JSON can be read, links lead somewhere, and the table of the
-//! settings is that of the code.
+//! What the documents show: shell blocks run, commands are understood, configuration and JSON can be read, links lead
+//! somewhere, and the table of the settings is that of the code.
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
@@ -136,6 +136,34 @@ fn shell_blocks_run() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Commands of blocks that are not run, with `--help` behind their arguments: what the parser refuses fails before it.
+#[test]
+fn commands_of_skipped_blocks_are_understood() {
+    let lro = target().join("release/lro");
+    let directory = TempDir::new().unwrap();
+    let mut count = 0;
+    for (at, block) in blocks_of("sh skip") {
+        let text = block.text.replace("\\\n", " ");
+        for line in text.lines().filter_map(|line| line.strip_prefix("lro ")) {
+            let line = line.split(" #").next().unwrap().replace("SHA256", &"0".repeat(64));
+            let arguments = match line.split_once(" -- ") {
+                Some((own, server)) => format!("{own} --help -- {server}"),
+                None => format!("{line} --help"),
+            };
+            let output = Command::new("bash")
+                .args(["-c", &format!("\"$LRO\" {arguments}")])
+                .current_dir(directory.path())
+                .env("LRO", &lro)
+                .env("policy", "policy.wasm")
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{at}: lro {line}: {}", String::from_utf8_lossy(&output.stderr));
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no command is looked at");
 }
 
 fn set_executable(path: &Path) {

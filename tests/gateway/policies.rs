@@ -235,6 +235,33 @@ fn files(gateway: &Operated, tenant: &str) -> Vec<String> {
 }
 
 // Each tenant has its own policy, settings and files; handle, cursor and resource are good for it alone.
+// Whoever writes a policy sees where it panicked, and what the model would see.
+#[test]
+fn a_policy_is_tried_by_hand() {
+    let home = Home::new("custom = \"inspect-trap\"\n");
+    let (failing, redacting) = (home.write("failing.wasm", component("lro_test_policies.wasm")), redacting());
+    let result = json!({"content": [{"type": "text", "text": format!("write to {SECRET}")}]});
+    let result = path_text(&home.write("result.json", result.to_string()));
+    let tried = ["policy", "run", &result, "--failure", "closed", "--policy", &path_text(&failing), "--log", "debug"];
+    let failed = home.lro(&tried, &[]);
+    let said = text_of(&failed.stderr);
+    assert_eq!((failed.status.code(), failed.stdout.as_slice()), (Some(1), &b""[..]), "{said}");
+    for part in ["error: the policy failed: in `inspect-result`: ", "a panic", "frames=", "hint: --log debug"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    home.write("lro.toml", "");
+    let tried = ["policy", "run", &result, "--policy", &path_text(&home.write("redacting.wasm", redacting))];
+    let printed = text_of(&home.lro(&tried, &[]).stdout);
+    let (report, reply) = printed.split_once("\n\n").unwrap();
+    assert!(report.starts_with("verdict  offload\n"), "{report}");
+    let json = home.lro(&[&tried[..], &["--json"]].concat(), &[]).stdout;
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    for reply in [reply, json["reply"].as_str().unwrap()] {
+        assert!(reply.contains("[redacted]") && !reply.contains(SECRET), "{reply}");
+        assert!(serde_json::from_str::<Value>(reply).unwrap()["content"].is_array(), "{reply}");
+    }
+}
+
 #[test]
 fn tenants_by_token_have_policies_and_settings_of_their_own() {
     let home = Home::new("");

@@ -37,8 +37,12 @@ fn guidance_names_what_the_client_has() {
             // Without a shell the own tools are enough.
             let handle = handle(&found);
             assert_eq!(gateway.call("lro_read", json!({"handle": handle, "limit": 1}))["isError"], Value::Null);
-            assert_eq!((found["jq_recipes"].is_object(), found["recipes"].is_object()), (shell, !shell), "{name}");
+            assert_eq!(found.get(if shell { "recipes" } else { "jq_recipes" }), None, "{name}");
             let recipes = found.get("recipes").or(found.get("jq_recipes"));
+            // A client with the tool gets no commands for texts: then nothing speaks of recipes.
+            assert!(recipes.is_some() || tool == "text", "{name}: {found}");
+            assert_eq!(guidance.contains("a recipe"), shell && recipes.is_some(), "{tool}, {name}: {guidance}");
+            assert_ne!(recipes, Some(&json!({})), "{tool}, {name}");
             if let Some(recipes) = recipes.and_then(Value::as_object).filter(|_| tool == "large") {
                 for recipe in recipes.keys() {
                     let answer = gateway.call("lro_extract", json!({"handle": handle, "recipe": recipe}));

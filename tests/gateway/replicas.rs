@@ -93,6 +93,7 @@ fn a_bucket_without_credentials_names_the_variables_that_have_them() {
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains("no credentials: set") && said.contains(variable), "{said}");
+        assert!(!said.contains("http"), "the request for them is not repeated: {said}");
     }
 }
 

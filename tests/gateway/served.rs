@@ -474,6 +474,33 @@ fn the_command_composes_for_http() {
     assert!(text.contains("does not export `wasi:http/handler@0.3.0`"), "{text}");
 }
 
+// Settings that the component would not understand are refused before it is made, and not in each of its calls.
+#[test]
+fn the_command_composes_with_settings_that_are_understood() {
+    let files = TempDir::new().unwrap();
+    let path = |name: &str| path_text(&files.path().join(name));
+    let (policy, output) = (path("policy.wasm"), path("composed.wasm"));
+    fs::write(&policy, DEFAULT_POLICY).unwrap();
+    let compose = |more: &[&str]| {
+        let run = Command::new(lro()).args(["compose", &policy, "-o", &output]).args(more).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (run.status.code(), text(&run.stdout), text(&run.stderr))
+    };
+    let reader = ["--act", "reader", "--act-dir", "/offloads", "--act-settings"];
+    for (settings, why) in [
+        ("{bad", "expected a JSON object"),
+        ("[]", "expected a JSON object"),
+        (r#"{"threshold":"x"}"#, "`threshold` is \"x\""),
+        (r#"{"treshold":1}"#, "`treshold` is not a setting"),
+    ] {
+        let (code, _, said) = compose(&[&reader[..], &[settings]].concat());
+        assert!(code == Some(2) && said.contains(why) && said.contains("--act-settings"), "{settings}: {said}");
+    }
+    assert_eq!(compose(&[&reader[..], &[r#"{"threshold":1}"#]].concat()).0, Some(0));
+    let exports = "exports  lro:adapter/filter@0.1.0, lro:adapter/messages@0.1.0, lro:adapter/files@0.1.0\n";
+    assert!(compose(&[]).1.ends_with(exports));
+}
+
 // A server that is not there, and a URL that is none, are errors that say so.
 #[test]
 fn a_component_says_when_its_server_is_not_there() {

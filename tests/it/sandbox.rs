@@ -96,9 +96,11 @@ fn a_memory_bomb_is_told_from_a_trap() {
         assert!(matches!(error, CallError::Memory(limit) if limit == tight().memory_bytes), "{behaviour}: {error}");
         assert!(error.to_string().contains("memory-bytes"), "{error}");
     }
-    for behaviour in ["trap", "inspect-trap"] {
+    for (behaviour, function) in [("trap", "write-sections"), ("inspect-trap", "inspect-result")] {
         let error = contained(behaviour);
         assert!(matches!(error, CallError::Trap(_)), "{behaviour}: {error}");
+        let said = error.to_string();
+        assert!(said.starts_with(&format!("failed: in `{function}`: ")) && said.contains("a panic"), "{said}");
     }
 }
 

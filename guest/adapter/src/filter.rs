@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use lro_contract::settings::{AfterFailure, LOG_BYTES_DEFAULT, PolicySettings};
+use lro_contract::settings::{AfterFailure, FilterSettings, LOG_BYTES_DEFAULT, PolicySettings};
 use lro_contract::text::one_line;
 use lro_contract::ulid::{Ulid, rfc3339};
 
@@ -14,7 +14,6 @@ use crate::bindings::lro::filter0_2_0::lro_filter::{inspect_result, write_sectio
 use crate::bindings::lro::filter0_2_0::types::{self, Plan, PlannedPart, PolicyError, Verdict};
 use crate::convert::check_plan;
 use crate::record::{self, Checked, Recorded};
-use crate::settings::Settings;
 
 /// Bytes of a SHA-256.
 const DIGEST_BYTES: usize = 32;
@@ -38,7 +37,7 @@ struct Failure {
 
 /// An offload whose files are written, and whose digests the host computes.
 struct Undigested {
-    settings: Settings,
+    settings: FilterSettings,
     offload: Offload,
 }
 
@@ -47,7 +46,7 @@ thread_local! {
 }
 
 pub(crate) fn filter(request: Request, tool_result: u32, digests: bool) -> Result<Reply, Error> {
-    let settings = Settings::parse(&request.settings)?;
+    let settings = FilterSettings::parse(&request.settings).map_err(Error::Settings)?;
     let id: Ulid = request.id.parse().map_err(|error| Error::Id(format!("`{}`: {error}", request.id)))?;
     let found = begin(tool_result, &settings)?;
     if found.not_for_policy {
@@ -82,20 +81,20 @@ fn written_file(written: &Written) -> File {
 }
 
 pub(crate) fn failed(request: &Request, tool_result: u32, reason: &str, wrote: bool) -> Result<Reply, Error> {
-    let settings = Settings::parse(&request.settings)?;
+    let settings = FilterSettings::parse(&request.settings).map_err(Error::Settings)?;
     begin(tool_result, &settings)?;
     let reason = Reason::Other(one_line(reason, LOG_BYTES_DEFAULT));
     Ok(after(&settings, &Failure { reason, wrote }))
 }
 
 pub(crate) fn truncate(settings: &str, tool_result: u32, warning: &str) -> Result<String, Error> {
-    let settings = Settings::parse(settings)?;
+    let settings = FilterSettings::parse(settings).map_err(Error::Settings)?;
     begin(tool_result, &settings)?;
     Ok(truncated(&settings.policy, warning))
 }
 
 /// Begins a call with a message. What was not completed never will be.
-fn begin(tool_result: u32, settings: &Settings) -> Result<Found, Error> {
+fn begin(tool_result: u32, settings: &FilterSettings) -> Result<Found, Error> {
     UNDIGESTED.take();
     let bounds = Bounds {
         written_bytes: settings.bounds.written_bytes,
@@ -135,7 +134,13 @@ struct Offload {
     checked: Checked,
 }
 
-fn decide(request: Request, settings: &Settings, id: Ulid, is_error: bool, digests: bool) -> Result<Decided, Failure> {
+fn decide(
+    request: Request,
+    settings: &FilterSettings,
+    id: Ulid,
+    is_error: bool,
+    digests: bool,
+) -> Result<Decided, Failure> {
     let (call, handle) = (call(&request, &settings.policy, id, is_error), held::handle());
     let mut verdict =
         inspect_result(&call, &handle).map_err(|error| Failure { reason: refused(error), wrote: false })?;
@@ -242,7 +247,7 @@ fn refused(error: PolicyError) -> Reason {
 }
 
 /// The reply of the setting `failure`.
-fn after(settings: &Settings, failure: &Failure) -> Reply {
+fn after(settings: &FilterSettings, failure: &Failure) -> Reply {
     let reason = failure.reason.to_string();
     let of_mode = match settings.failure.after(&reason, failure.wrote, false) {
         AfterFailure::Pass => reply(Outcome::Pass),

@@ -5,14 +5,12 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `settings` | the settings of a request, from JSON |
 //! | `filter` | one result through the policy |
 //! | `record` | checks the files of an offload, and writes its manifest |
 #![cfg(target_arch = "wasm32")]
 
 mod filter;
 mod record;
-mod settings;
 
 #[expect(unsafe_code, reason = "generated")]
 mod bindings {
@@ -28,8 +26,9 @@ mod bindings {
 }
 
 use bindings::exports::lro::adapter::filter::{Error, Guest, Reply, Request, SizeUnit as Unit};
+use lro_contract::settings::FilterSettings;
+use lro_mcp::SchemaChange;
 use lro_payload::SizeUnit;
-use settings::Settings;
 
 /// The conversions between types of the contract and those of this component.
 mod convert {
@@ -45,7 +44,7 @@ struct Adapter;
 
 impl Guest for Adapter {
     fn check(settings: String) -> Result<(), Error> {
-        Settings::parse(&settings).map(drop)
+        FilterSettings::parse(&settings).map(drop).map_err(Error::Settings)
     }
 
     fn filter(request: Request, tool_result: u32) -> Result<Reply, Error> {
@@ -78,7 +77,8 @@ impl Guest for Adapter {
     }
 
     fn tools_list(settings: String, tool_result: String, more: Vec<String>) -> Result<String, Error> {
-        let schema = Settings::parse(&settings)?.schema;
+        let settings = FilterSettings::parse(&settings).map_err(Error::Settings)?;
+        let schema = if settings.strips_schemas { SchemaChange::Remove } else { SchemaChange::Widen };
         let changed = lro_mcp::with_tools_of_result(&tool_result, schema, &more);
         let wrong = || Error::ToolResult("not a result of `tools/list`: an object with the list `tools`".to_owned());
         changed.map(|changed| text(&changed)).ok_or_else(wrong)

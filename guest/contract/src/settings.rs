@@ -1,7 +1,10 @@
 //! The policy settings of a tool, as the record `settings` of `wit/types.wit`, and the failure mode.
 
+mod filter;
+
 use std::num::{NonZeroU32, NonZeroU64};
 
+pub use filter::FilterSettings;
 pub use lro_payload::{Size, SizeUnit};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};

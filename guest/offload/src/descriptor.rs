@@ -123,8 +123,8 @@ impl<'a> Builder<'a> {
     fn build(mut self) -> String {
         let shown = self.shown();
         let mut object = Object::default();
-        let guidance = self.guidance(&shown);
-        self.take(&guidance);
+        let has_recipes = shown.iter().any(|entry| !entry.recipes.is_empty());
+        self.take(&self.guidance(&shown, has_recipes));
         self.head(&mut object, &shown);
         let pieces = self.pieces(&shown);
         match self.call.settings.dialect {
@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
             DescriptorDialect::Specification => self.specification_dialect(&mut object, &shown, &pieces),
         }
         if self.level != DescriptorLevel::Pointer {
-            object.member("guidance", &string(&guidance));
+            object.member("guidance", &string(&self.guidance(&shown, !pieces.recipes.is_empty())));
         }
         object.finish()
     }
@@ -461,7 +461,9 @@ impl<'a> Builder<'a> {
         for recipe in &pieces.recipes {
             recipes.member(&recipe.name, &self.shown_recipe(recipe));
         }
-        object.member(self.recipes_key(), &recipes.finish());
+        if !recipes.is_empty() {
+            object.member(self.recipes_key(), &recipes.finish());
+        }
     }
 
     fn specification_dialect(&self, object: &mut Object, shown: &[&Entry], pieces: &Pieces) {
@@ -506,7 +508,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Advice that names only abilities of the reader that work on these files, with a call that answers.
-    fn guidance(&self, shown: &[&Entry]) -> String {
+    fn guidance(&self, shown: &[&Entry], has_recipes: bool) -> String {
         let abilities = self.call.reader.abilities;
         let is_asked = |entry: &Entry| matches!(entry.kind, FileKind::Records | FileKind::Text);
         let extracts = abilities.contains(Abilities::EXTRACT_TOOL) && self.contents.entries.iter().any(is_asked);
@@ -528,7 +530,6 @@ impl<'a> Builder<'a> {
             if shown.iter().any(|entry| entry.kind == FileKind::Records) {
                 text.push_str(" Line 1 of a .jsonl file is a header, each later line one record.");
             }
-            let has_recipes = shown.iter().any(|entry| !entry.recipes.is_empty());
             let filter = if has_recipes { "Run a recipe or your own filter" } else { "Run a filter" };
             text.push_str(&format!(" {filter}; do not read a file whole."));
         }

@@ -7,7 +7,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use lro_handler::act::{Limits, TOOLS, act};
 use lro_handler::{FORWARD, HANDLER, middleware};
-use lro_host::compose::{self, FILES, FILTER, compose};
+use lro_host::compose::{self, FILES, FILTER, MESSAGES, compose};
+use lro_host::settings::FilterSettings;
 use lro_meter::{Ending, Endings, MeterError, answering, metered};
 
 use crate::exit::Exit;
@@ -53,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", requires = "act")]
     act_dir: Option<PathBuf>,
     /// With --act: the settings of the policy, a JSON object
-    #[arg(long, value_name = "JSON", requires = "act", default_value = "{}")]
+    #[arg(long, value_name = "JSON", requires = "act", default_value = "{}", value_parser = settings)]
     act_settings: String,
     /// With --act: most bytes of a result that comes as a stream
     #[arg(long, value_name = "BYTES", requires = "act", default_value_t = Limits::default().result_bytes)]
@@ -74,6 +75,11 @@ enum Files {
     Directory,
 }
 
+/// Settings that the component will understand.
+fn settings(json: &str) -> Result<String, String> {
+    FilterSettings::parse(json).map(|_| json.to_owned())
+}
+
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     let Arguments { file, output, files, fuel, http, act, act_dir, .. } = arguments;
     let files = match files {
@@ -86,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<
         bytes = bounded.with_context(|| format!("cannot meter {}", file.display()))?;
     }
     let mut composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", file.display()))?;
-    let mut exports = format!("{FILTER}, {FILES}");
+    let mut exports = [FILTER, MESSAGES, FILES].join(", ");
     if let Some(server) = http {
         composed = handler(&composed, files, server)?;
         exports = HANDLER.to_owned();

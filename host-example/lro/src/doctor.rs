@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// Seconds that the server may take for each answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Print one line of JSON: {server, client, tools, instructions, calls}
+    /// Print one line of JSON: {"server", "client", "tools", "lists", "calls"}
     #[arg(long)]
     json: bool,
     /// Command and arguments of a server that uses standard input and output; options of lro go before it

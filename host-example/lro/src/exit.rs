@@ -7,6 +7,7 @@ use lro_gateway::settings::{Problem, SettingsError};
 use lro_host::extract::{ExtractError, QuestionError};
 use lro_host::filter::FilterError;
 use lro_host::policy::LoadError;
+use lro_host::sandbox::CallError;
 use lro_host::store::StoreError;
 
 use crate::output::Terminal;
@@ -89,6 +90,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         match cause.downcast_ref() {
             Some(FilterError::Store(error)) => store_hint(error),
             Some(FilterError::Call(error)) if error.is_no_space() => Some(MAKE_ROOM),
+            Some(FilterError::Call(CallError::Trap(_))) => Some("--log debug names the functions that it was in"),
             _ => cause.downcast_ref().and_then(store_hint),
         }
     })

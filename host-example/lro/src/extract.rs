@@ -40,9 +40,9 @@ const EXAMPLES: &str = "Examples:
   lro extract HANDLE --recipes
   lro extract HANDLE --recipe orders_where --param status=failed
 
-A field is written `owner.name`, or as a JSON Pointer `/owner/name`; a name with spaces is in double quotes. Operators: eq ne
-lt le gt ge in contains starts-with ends-with matches exists is-null, and = != < <= > >=. With `and`, `or`, `not` and brackets,
-a value is JSON or in single quotes; in a single condition, a value that is not JSON is a text. A missing field fails every
+A field is written `owner.name`, or as a JSON Pointer `/owner/name`; a name with spaces is in double quotes. Operators: eq ne \
+lt le gt ge in contains starts-with ends-with matches exists is-null, and = != < <= > >=. With `and`, `or`, `not` and brackets, \
+a value is JSON or in single quotes; in a single condition, a value that is not JSON is a text. A missing field fails every \
 test; null is equal to null only.";
 
 /// The flags of a typed query, which conflict with those that give a whole query.

@@ -19,9 +19,25 @@ impl SettingFlags {
     }
 }
 
+/// Heading of the flags of [`SettingFlags`].
+const SETTINGS: &str = "Settings";
+
+/// Leaves the settings out of the help of a subcommand, of which they would be most. It has them only when it is used.
+pub(crate) fn without_settings(command: Command) -> Command {
+    command.defer(|command| {
+        let hidden = |argument: Arg| match argument.get_help_heading() {
+            Some(SETTINGS) => argument.hide_long_help(true),
+            _ => argument,
+        };
+        let help = command.get_after_help().map(|help| format!("{help}\n\n")).unwrap_or_default();
+        let help = format!("{help}`lro --help` lists the settings, which are options of each command.");
+        command.mut_args(hidden).after_help(help).mut_subcommands(without_settings)
+    })
+}
+
 impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
-        let hidden = |variable| flag(variable).help_heading("Settings").hide_short_help(true).global(true);
+        let hidden = |variable| flag(variable).help_heading(SETTINGS).hide_short_help(true).global(true);
         variables(false).fold(command, |command, variable| command.arg(hidden(variable)))
     }
 

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::{env, thread};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use lro_gateway::settings::Config;
 use lro_gateway::{Control, Gateway, GatewayError, counts_fuel, parts};
-use lro_system::process::{hide_from_others, raise_open_files};
+use lro_system::process::{hide_from_others, is_program, raise_open_files};
 
 use crate::exit::Exit;
 use crate::flags::GatewayFlags;
@@ -72,7 +72,22 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
         terminal.message("the configuration is valid");
         return Ok(Exit::Success);
     }
+    // On standard input and output it is started at once, and says so itself.
+    if config.gateway.listen.is_some() {
+        check_program(&arguments.command)?;
+    }
     serve(gateway, config, load, terminal, WAITING)
+}
+
+/// Checks that the server can be found, which is started with the first request.
+fn check_program(command: &[OsString]) -> anyhow::Result<()> {
+    let (Some(program), Some(path)) = (command.first(), env::var_os("PATH")) else { return Ok(()) };
+    ensure!(
+        is_program(program, &path),
+        "the server `{}` cannot be found: give its path, or add its folder to PATH",
+        program.display()
+    );
+    Ok(())
 }
 
 /// Serves until the client or a signal ends it. `waiting` is for people who start it by hand.

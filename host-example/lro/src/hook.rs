@@ -33,7 +33,7 @@ const EXAMPLES: &str = "Examples:
   lro setup --hooks                  adds the hooks; --undo takes them away again
   lro hook claude <event.json        what the agent would get
 
-It always ends with code 0: a result that cannot be filtered reaches the model as it is, and the first failure of a session
+It always ends with code 0: a result that cannot be filtered reaches the model as it is, and the first failure of a session \
 is told to the user. With the failure mode `closed` the model gets the error in its place.";
 
 /// Most bytes of an event, and of a file in which an agent has put a large result: 256 MiB. A larger one passes.

@@ -51,7 +51,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use exit::Exit;
-use flags::{ColorChoice, LogFormat, SettingFlags};
+use flags::{ColorChoice, LogFormat, SettingFlags, without_settings};
 use lro_gateway::settings::Config;
 use output::Terminal;
 use traces::Traces;
@@ -84,6 +84,7 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Parser)]
 #[command(name = "lro", version, about = ABOUT, after_help = [EXAMPLES, "\n\n", exit::HELP].concat(), max_term_width = 120)]
+#[command(mut_subcommands = without_settings)]
 struct Arguments {
     #[command(flatten)]
     settings: SettingFlags,

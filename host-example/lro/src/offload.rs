@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 }
 
 /// The reply; `None` if the input passes unchanged.
-fn reply(input: &Input, outcome: &Outcome) -> Option<Bytes> {
+pub(crate) fn reply(input: &Input, outcome: &Outcome) -> Option<Bytes> {
     let Some(tool_result) = input.tool_result() else { return plain_reply(input, outcome).map(Bytes::from) };
     match outcome {
         Outcome::Pass | Outcome::Fail(_) => None,

@@ -69,7 +69,7 @@ struct CheckArguments {
     json: bool,
 }
 
-/// Run the policy on one recorded result, and print verdict, time, memory and files
+/// Run the policy on one recorded result, and print verdict, time, memory, files, and the reply
 ///
 /// The policy writes to a temporary directory, which is removed afterwards. A failure of the policy is an error,
 /// whatever the failure mode.
@@ -182,6 +182,8 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
     }
     let mut report = Report::new(decision.outcome.name(), &input.bytes(), Some(&policy));
     report.set_decision(&decision, None);
+    let reply = offload::reply(&input, &decision.outcome);
+    report.set_reply(reply.as_deref());
     if arguments.keep.is_none() {
         report.remove_paths();
     }
@@ -190,7 +192,14 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
     } else {
         output::text(&report.to_table())?;
     }
-    let Outcome::Reject(advice) = &decision.outcome else { return Ok(Exit::Success) };
-    terminal.message(advice);
-    Ok(Exit::Rejected)
+    if let Outcome::Reject(advice) = &decision.outcome {
+        terminal.message(advice);
+        return Ok(Exit::Rejected);
+    }
+    if let Some(reply) = reply.filter(|_| !arguments.json) {
+        output::text("\n")?;
+        output::data(reply.trim_ascii_end())?;
+        output::text("\n")?;
+    }
+    Ok(Exit::Success)
 }

@@ -18,8 +18,8 @@ const EXAMPLES: &str = "Examples:
   lro sql a=HANDLE b=HANDLE 'SELECT a.id, b.total FROM a JOIN b ON a.id = b.id'
   lro sql january=HANDLE/rows february=HANDLE/rows 'SELECT * FROM january UNION ALL SELECT * FROM february'
 
-Tables are the sections of the offloads by their names, or by NAME; a single one is also named records, data and t. Fields are
-columns. The subset: SELECT with expressions, DISTINCT, JOIN, LEFT JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, OFFSET, UNION,
+Tables are the sections of the offloads by their names, or by NAME; a single one is also named records, data and t. Fields are \
+columns. The subset: SELECT with expressions, DISTINCT, JOIN, LEFT JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, OFFSET, UNION, \
 WITH, subqueries; values and orders are those of DuckDB.";
 
 /// Answer a query in SQL about one or several offloads

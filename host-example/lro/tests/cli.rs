@@ -463,6 +463,11 @@ fn a_component_that_is_no_policy_is_refused_with_the_cause() {
         (home.file("world.wasm", renamed("lro:filter/lro-filter@", "lro:filter/lro-filtex@")), "not of the world"),
         (home.file("version.wasm", renamed("lro-filter@0.2.0", "lro-filter@9.9.9")), "lro:filter@9.9.9"),
         (home.file("empty.wasm", b""), "not a WebAssembly component"),
+        (home.file("text.wasm", b"hello\n"), "not a WebAssembly component: it does not begin as a WebAssembly file\n"),
+        (
+            home.file("import.wasm", renamed("wasi:filesystem/types@", "wasi:filesystem/typos@")),
+            "wasi:cli/environment, ",
+        ),
         (home.path("none.wasm"), "No such file"),
         (home.0.path().to_owned(), "not a regular file"),
         (fifo, "not a regular file"),
@@ -600,7 +605,20 @@ fn exit_codes_are_documented_and_kept() {
         &["config"],
     ] {
         let help = home.run(&[subcommand, &["--help"]].concat(), "").stdout;
-        assert!(String::from_utf8(help).unwrap().contains("Examples:"), "{subcommand:?}");
+        let help = String::from_utf8(help).unwrap();
+        assert!(help.contains("Examples:"), "{subcommand:?}");
+        assert!(help.contains("`lro --help` lists the settings"), "{subcommand:?}: {help}");
+        assert!(
+            !help.contains("--limits-wall-time-ms"),
+            "the settings are in the way of the options of {subcommand:?}"
+        );
+    }
+    // It is wrapped as the terminal is wide: every line is about full.
+    for (subcommand, beginning) in [("extract", "A field is"), ("sql", "Tables are"), ("hook", "It always ends")] {
+        let help = home.prints(&[subcommand, "-h"]);
+        let paragraph = help.split("\n\n").find(|paragraph| paragraph.starts_with(beginning)).unwrap();
+        let short = paragraph.lines().filter(|line| line.len() < 75).count();
+        assert!(short <= 1, "more than the last line: {paragraph}");
     }
     assert_eq!(home.run(&["offload", "--no-such-flag"], "").status.code(), Some(2));
     assert_eq!(home.run(&["offload", "--level", "loud"], "").status.code(), Some(2));
@@ -611,6 +629,19 @@ fn exit_codes_are_documented_and_kept() {
     fs::File::create(&huge).unwrap().set_len((4 << 30) + 1).unwrap();
     let huge = home.run(&["offload", huge.to_str().unwrap()], "");
     assert!(huge.status.code() == Some(1) && stderr(&huge).contains("larger than 4294967296 bytes"), "{huge:?}");
+}
+
+// A server behind HTTP is started with the first request: a gateway that waits for that looks well.
+#[test]
+fn a_server_that_is_not_there_is_said_before_the_gateway_listens() {
+    let home = Home::new();
+    for server in ["no-such-server", "./no-such-server", "/no/such/server"] {
+        let mut command = home.command("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_lro"), "gateway", "--listen", "127.0.0.1:0", "--", server]);
+        let output = run(&mut command, "");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).starts_with(&format!("error: the server `{server}` cannot be found: ")), "{output:?}");
+    }
 }
 
 #[test]

@@ -110,6 +110,11 @@ fn an_early_end_can_be_gone_on_with() {
     let rest = home.collect("by_cursor", &["--resume", "list.jsonl"]).output().unwrap();
     assert_eq!((code(&rest), stderr(&rest).as_str()), (Some(0), "1,010 records in list.jsonl\n"));
     assert_eq!(ids(&fs::read_to_string(&path).unwrap()), all(COUNT));
+    let more = home.collect("by_cursor", &["--resume", "list.jsonl"]).output().unwrap();
+    assert!(
+        code(&more) == Some(1) && stderr(&more).contains("list.jsonl is complete, or has no list.jsonl.resume"),
+        "{more:?}"
+    );
 
     let first = home.collect("by_offset", &["--handle", "--pages-max", "4"]).output().unwrap();
     assert!(code(&first) == Some(1) && stderr(&first).contains("--resume HANDLE"), "{first:?}");

@@ -157,6 +157,16 @@ pub fn found_program(name: &OsStr, path: &OsStr) -> PathBuf {
     name.to_owned()
 }
 
+/// Whether a program can be found: a name in the folders of `path`, anything longer where it leads. Windows looks for names in
+/// further places, so there each counts as found.
+pub fn is_program(name: &OsStr, path: &OsStr) -> bool {
+    let file = found_program(name, path);
+    match file.components().count() {
+        1 => cfg!(windows) || std::env::split_paths(path).any(|folder| folder.join(&file).is_file()),
+        _ => file.is_file(),
+    }
+}
+
 /// The signal that has ended a process; `None` if it has exited, as on Windows always.
 pub fn signal(status: ExitStatus) -> Option<i32> {
     #[cfg(unix)]

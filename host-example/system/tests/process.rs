@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs};
 
-use lro_system::process::{found_program, is_foreign_program, ran_out_of_time, signal};
+use lro_system::process::{found_program, is_foreign_program, is_program, ran_out_of_time, signal};
 use lro_system::{Group, NonBlockingPipe};
 use tempfile::TempDir;
 
@@ -140,6 +140,13 @@ fn a_program_is_found_as_a_shell_finds_it() {
         false => assert_eq!(found, OsStr::new("tool")),
     }
     assert_eq!(found_program(OsStr::new("absent"), directory.path().as_os_str()), OsStr::new("absent"));
+    let whole = directory.path().join("tool.cmd");
+    assert!(
+        is_program(OsStr::new("tool.cmd"), directory.path().as_os_str())
+            && is_program(whole.as_os_str(), OsStr::new(""))
+    );
+    assert!(!is_program(directory.path().join("absent").as_os_str(), directory.path().as_os_str()));
+    assert_eq!(is_program(OsStr::new("absent"), directory.path().as_os_str()), cfg!(windows));
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub const INERT_IMPORTS: [&str; 14] = [
     "wasi:random/random",
 ];
 
+/// How a file of WebAssembly begins.
+const MAGIC: &[u8] = b"\0asm";
+
 /// The imports of a component, and its version of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
@@ -91,6 +94,9 @@ fn split(name: &str) -> (&str, &str) {
 
 /// Names of the imports and exports of the root component.
 fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), LoadError> {
+    if !bytes.starts_with(MAGIC) {
+        return Err(LoadError::Malformed("it does not begin as a WebAssembly file".to_owned()));
+    }
     let malformed = |error: wasmparser::BinaryReaderError| LoadError::Malformed(error.to_string());
     let (mut imports, mut exports, mut depth) = (Vec::new(), Vec::new(), 0_u32);
     for payload in Parser::new(0).parse_all(bytes) {

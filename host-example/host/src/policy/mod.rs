@@ -173,7 +173,10 @@ pub enum LoadError {
         found: String,
     },
     /// The component imports an interface that is neither in [`ALLOWED_IMPORTS`] nor in [`INERT_IMPORTS`].
-    #[error("policy imports `{}`, which policies may not use; they may use {}", quoted(.name), ALLOWED_IMPORTS.join(", "))]
+    #[error(
+        "policy imports `{}`, which policies may not use; they may use {}, and import without effect {}",
+        quoted(.name), ALLOWED_IMPORTS.join(", "), INERT_IMPORTS.join(", ")
+    )]
     Import {
         /// The imported interface.
         name: String,

@@ -10,7 +10,7 @@ use lro_contract::digest::FileDigest;
 use lro_system::files::open_directory;
 use parking_lot::Mutex;
 use wasmtime::component::ResourceTable;
-use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime::{Engine, FrameInfo, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
@@ -60,7 +60,8 @@ pub enum CallError {
     /// This many calls or queries are running, and none ended within [`Limits::wait`].
     #[error("had to wait too long for {0} others that are running (limit wait-ms): try again in a moment")]
     Busy(u32),
-    /// The policy trapped, for instance by a panic. The text is one line of at most [`Limits::log_bytes`].
+    /// The policy trapped, for instance by a panic. The text names the function of the contract that was called; it is one line
+    /// of at most [`Limits::log_bytes`].
     #[error("failed: {0}")]
     Trap(String),
     /// The policy returned an error. Its text is one line of at most [`Limits::log_bytes`].
@@ -308,6 +309,8 @@ impl Stock {
 /// A running call.
 pub(super) struct Run {
     pub(super) store: Store<CallState>,
+    /// The function of the contract that runs.
+    function: Option<&'static str>,
     limits: Limits,
     /// Released after the store, which occupies it.
     permit: PoolPermit,
@@ -337,7 +340,7 @@ impl Run {
         if limits.fuel.is_some() && counted.is_err() {
             return Err(CallError::FuelDisabled);
         }
-        let mut run = Self { store, limits: limits.clone(), permit };
+        let mut run = Self { store, function: None, limits: limits.clone(), permit };
         run.begin();
         Ok(run)
     }
@@ -355,6 +358,7 @@ impl Run {
         payload: &Arc<Payload>,
     ) -> wasmtime::Result<Result<Verdict, PolicyError>> {
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
+        self.function = Some("inspect-result");
         policy.inspect_result(&mut self.store, call, reader).await
     }
 
@@ -367,6 +371,7 @@ impl Run {
     ) -> wasmtime::Result<Result<Descriptor, PolicyError>> {
         let policy = prepared.pre.instantiate_async(&mut self.store).await?;
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
+        self.function = Some("write-sections");
         policy.write_sections(&mut self.store, call, reader, plan).await
     }
 
@@ -377,6 +382,12 @@ impl Run {
 
     pub(super) fn explain(&self, error: &wasmtime::Error) -> CallError {
         let state = self.store.data();
+        if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+            tracing::debug!(
+                frames = one_line(&frames(backtrace), self.limits.log_bytes),
+                "the component did not return"
+            );
+        }
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
             return CallError::Busy(self.permit.calls());
         }
@@ -386,7 +397,10 @@ impl Run {
             Some(Trap::OutOfFuel) => CallError::Fuel(self.limits.fuel.unwrap_or(u64::MAX)),
             _ if state.meter.memory_refused => CallError::Memory(self.limits.memory_bytes),
             _ if state.meter.table_refused => CallError::Table(self.limits.table_elements),
-            Some(trap) if state.output.exceeded.is_none() => CallError::Trap(trap.to_string()),
+            Some(Trap::UnreachableCodeReached) if state.output.exceeded.is_none() => {
+                self.trapped(&format!("{}, which is how a panic ends", Trap::UnreachableCodeReached))
+            }
+            Some(trap) if state.output.exceeded.is_none() => self.trapped(&trap.to_string()),
             _ => match state.output.exceeded {
                 Some(quota) => CallError::Quota(quota),
                 None => self.explain_text(&error.root_cause().to_string()),
@@ -401,10 +415,22 @@ impl Run {
         } else if error.contains("resource limit exceeded") {
             CallError::Instances(self.limits.instances)
         } else {
-            // The message may quote names that the policy chose.
-            CallError::Trap(one_line(error, self.limits.log_bytes))
+            self.trapped(error)
         }
     }
+
+    /// The message may quote names that the policy chose.
+    fn trapped(&self, message: &str) -> CallError {
+        let text = self.function.map_or_else(|| message.to_owned(), |function| format!("in `{function}`: {message}"));
+        CallError::Trap(one_line(&text, self.limits.log_bytes))
+    }
+}
+
+/// The functions that were called, the last one first.
+fn frames(backtrace: &WasmBacktrace) -> String {
+    let name =
+        |frame: &FrameInfo| frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), str::to_owned);
+    backtrace.frames().iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn write_error(error: WriteError, limits: &Limits) -> CallError {

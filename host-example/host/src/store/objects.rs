@@ -291,11 +291,16 @@ impl Objects {
         } else if says(&source, &METADATA) {
             format!("there are no credentials: set {variables}")
         } else if says(&source, &REFUSED) {
-            format!("the credentials are refused: set {variables} to ones that may read, write, list and delete")
+            // Each service says in its own way which permission is missing.
+            format!(
+                "the credentials are refused: set {variables} to ones that may read, write, list and delete: {source}"
+            )
         } else {
             return source.into();
         };
-        Advised { advice, source }.into()
+        // Each cause of such an error repeats the whole answer of the service.
+        tracing::debug!(%source, "the bucket cannot be used");
+        advice.into()
     }
 
     fn path(&self, key: &str) -> Path {

@@ -23,6 +23,7 @@ use lro_host::job;
 use lro_host::mcp::{self, Following, Message, ToolPage};
 use lro_json::write::thousands;
 use lro_json::{SyntaxError, members};
+use lro_system::files::real_path;
 use tempfile::TempPath;
 use tokio::sync::Notify;
 
@@ -231,8 +232,12 @@ fn target(arguments: &Arguments, config: &Config) -> anyhow::Result<(Target, Str
         let (file, position) = LinesFile::reopen(Path::new(resume))?;
         (Target::Lines(file), position.next.get().to_owned(), position.count)
     } else {
+        let store = crate::host::store(config)?;
+        if real_path(Path::new(resume)).is_ok_and(|path| path.is_file() && !path.starts_with(store.root())) {
+            bail!("{resume} is complete, or has no {resume}.resume, which says where to go on");
+        }
         let handle = HandleArguments { offload: resume.clone(), section: None, tenant: arguments.tenant.clone() };
-        let (offload, _) = handle.find(&crate::host::store(config)?)?;
+        let (offload, _) = handle.find(&store)?;
         let (document, next, count) = Document::after(offload)?;
         (Target::Document(Box::new(document)), next, count)
     };

@@ -1,33 +1,40 @@
-//! The settings of a request: a JSON object with the keys of `docs/reference/settings.md`.
+//! The settings of a composed component: a JSON object with the keys of `docs/reference/settings.md`.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use lro_contract::settings::{Bounds, FailureMode, PolicySettings, Size, SizeUnit, preset};
-use lro_mcp::SchemaChange;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::bindings::exports::lro::adapter::filter::Error;
+use super::{Bounds, FailureMode, PolicySettings, Size, SizeUnit, preset};
+use crate::text::one_line;
 
 /// Most bytes of a value that an error quotes.
 const QUOTED_BYTES_MAX: usize = 80;
 
-/// The settings of a request.
-pub(crate) struct Settings {
-    pub(crate) policy: PolicySettings,
-    pub(crate) failure: FailureMode,
-    pub(crate) schema: SchemaChange,
-    pub(crate) bounds: Bounds,
+/// What a composed component takes in place of a configuration.
+#[derive(Clone, Debug)]
+pub struct FilterSettings {
+    /// Those of the policy.
+    pub policy: PolicySettings,
+    /// What a client gets when the policy fails.
+    pub failure: FailureMode,
+    /// Whether tools lose their output schemas, which are widened otherwise.
+    pub strips_schemas: bool,
+    /// What the policy may write.
+    pub bounds: Bounds,
 }
 
-impl Settings {
+impl FilterSettings {
     /// Reads them. Absent keys have their defaults.
-    pub(crate) fn parse(json: &str) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// What is wrong with them, for whoever wrote them.
+    pub fn parse(json: &str) -> Result<Self, String> {
         let given: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_str(json).map_err(|error| Error::Settings(format!("expected a JSON object: {error}")))?;
+            serde_json::from_str(json).map_err(|error| format!("expected a JSON object: {error}"))?;
         let mut policy = PolicySettings::default();
-        let (mut failure, mut schema, mut bounds) = (FailureMode::default(), SchemaChange::Widen, Bounds::default());
+        let (mut failure, mut strips_schemas, mut bounds) = (FailureMode::default(), false, Bounds::default());
         let (mut threshold, mut unit, mut named) = (None, None, None);
         let mut truncate_limit = None;
         for (key, json) in &given {
@@ -55,16 +62,16 @@ impl Settings {
                 "images-bytes" => policy.images_bytes = value.read()?,
                 "custom" => policy.custom = Some(value.read()?),
                 "failure" => failure = value.read()?,
-                "schema" => schema = value.schema()?,
+                "schema" => strips_schemas = value.strips_schemas()?,
                 "limits" => bounds = value.read()?,
-                _ => return Err(Error::Settings(format!("`{key}` is not a setting"))),
+                _ => return Err(format!("`{}` is not a setting", one_line(key, QUOTED_BYTES_MAX))),
             }
         }
         let named = named.unwrap_or(policy.threshold);
         let size = |amount| Size { amount, unit: unit.unwrap_or(named.unit) };
         policy.threshold = size(threshold.unwrap_or(named.amount));
         policy.truncate_limit = size(truncate_limit.unwrap_or(policy.threshold.amount));
-        Ok(Self { policy, failure, schema, bounds })
+        Ok(Self { policy, failure, strips_schemas, bounds })
     }
 }
 
@@ -75,26 +82,26 @@ struct Value<'a> {
 }
 
 impl Value<'_> {
-    fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_json::from_str(self.json.get()).map_err(|error| self.invalid(&without_place(&error)))
     }
 
-    fn preset(&self) -> Result<Size, Error> {
+    fn preset(&self) -> Result<Size, String> {
         preset(&self.read::<String>()?).ok_or_else(|| self.invalid("expected `1600-tokens` or `25k`"))
     }
 
     /// The change of output schemas. The other strategies of the gateway need what it remembers of a server.
-    fn schema(&self) -> Result<SchemaChange, Error> {
+    fn strips_schemas(&self) -> Result<bool, String> {
         match self.read::<String>()?.as_str() {
-            "rewrite" => Ok(SchemaChange::Widen),
-            "strip" => Ok(SchemaChange::Remove),
+            "rewrite" => Ok(false),
+            "strip" => Ok(true),
             _ => Err(self.invalid("expected `rewrite` or `strip`")),
         }
     }
 
-    fn invalid(&self, why: &str) -> Error {
-        let found = lro_contract::text::one_line(self.json.get(), QUOTED_BYTES_MAX);
-        Error::Settings(format!("`{}` is {found}: {why}", self.key))
+    fn invalid(&self, why: &str) -> String {
+        let found = one_line(self.json.get(), QUOTED_BYTES_MAX);
+        format!("`{}` is {found}: {why}", self.key)
     }
 }
 
