@@ -16,7 +16,7 @@ use crate::flags::CallArguments;
 use crate::input::Input;
 use crate::output::{self, Terminal};
 use crate::report::Report;
-use crate::{admin, artifact, host};
+use crate::{admin, artifact, host, offload};
 
 const CHECK_EXAMPLES: &str = "Examples:
   lro policy check my-policy.wasm
