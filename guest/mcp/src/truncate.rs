@@ -324,9 +324,13 @@ impl<'a> Cutter<'a> {
             return Some(text);
         }
         let end = self.tail(part, text.len() as u64, tail_share > 0);
-        let tail = budget.take_tail(&end, escaped);
         text.push_str(suffix);
-        text.push_str(tail);
+        // On a line of its own, as the end may begin within a word.
+        if !end.is_empty() && budget.take(&escaped("\n")) {
+            let tail = budget.take_tail(&end, escaped);
+            text.extend((!tail.is_empty()).then_some('\n'));
+            text.push_str(tail);
+        }
         Some(text)
     }
 

@@ -95,12 +95,15 @@ impl Writer<'_> {
 
     /// Writes a part that turned out to be no JSON document: one that begins as such may have other text behind it.
     pub(crate) fn broken_document(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        if part.kind != PartKind::Text || !Head::read(self.source, index)?.is_document() {
-            return self.text_part(index, part);
-        }
+        let form = match part.kind {
+            PartKind::Text if Head::read(self.source, index)?.is_document() => Some(DOCUMENT),
+            PartKind::Text => json_break(self.source, index)?.and_then(|found| found.elements),
+            _ => None,
+        };
+        let Some(form) = form else { return self.text_part(index, part) };
         let text = Text::of_part(self.source, index, part, self.section_of_text(part));
         let name = self.section_names.section(RECORDS);
-        self.text_with_records(text, &DOCUMENT, &PlannedRecords { form: Form::JsonWithin, name })
+        self.text_with_records(text, &form, &PlannedRecords { form: Form::JsonWithin, name })
     }
 
     /// Writes a text and its outline.
