@@ -336,7 +336,7 @@ fn batches_are_counted() {
     let line = gate.line();
     let refused: Vec<Value> = serde_json::from_slice(&line).unwrap();
     assert_eq!(refused.len(), 500);
-    assert!(error(&refused[0]).contains("10000 requests"), "{}", refused[0]);
+    assert!(error(&refused[0]).contains("at most 10000"), "{}", refused[0]);
     watch.stays_under(180);
 }
 

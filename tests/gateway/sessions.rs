@@ -1,13 +1,16 @@
 //! Sessions of handshake revisions over HTTP, and a client on standard streams before a server over HTTP.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use lro_tests::wait_until;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::faults::{FaultyHttp, Gate, error, faulty, is_descriptor, new_mark, raw, text, tool_call};
 use crate::http::{Reply, Session, post};
-use crate::support::{Environment, words};
+use crate::support::{Environment, path_text, words};
 use crate::wire::{initialize, request};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -104,12 +107,13 @@ fn a_client_that_hangs_up_does_not_cancel_in_a_session() {
 #[test]
 fn servers_that_do_not_start_do_not_use_up_the_sessions() {
     let mark = new_mark();
-    let gate = Gate::listening_before(
-        &["--sessions", "2"],
-        &words(&["no-such-command-as-this", &mark]),
-        &mark,
-        &Environment::new(),
-    );
+    let folder = TempDir::new().unwrap();
+    // It can be found, but not started.
+    let program = folder.path().join("server");
+    std::fs::write(&program, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let command = words(&[&path_text(&program), &mark]);
+    let gate = Gate::listening_before(&["--sessions", "2"], &command, &mark, &Environment::new());
     for _ in 0..4 {
         let reply = post(&gate.url, &[], &request(1, "initialize", initialize()));
         assert_ne!(reply.status, 503, "{}", reply.text());

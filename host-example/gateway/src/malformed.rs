@@ -1,4 +1,4 @@
-//! What is wrong with a message of a client that is none.
+//! What is wrong with input of a client that is not a JSON-RPC message.
 
 use lro_host::mcp::{INVALID_REQUEST, Message};
 use serde::de::IgnoredAny;
