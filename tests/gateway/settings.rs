@@ -171,13 +171,13 @@ fn a_configuration_is_checked_with_all_that_it_names() {
     let policy = format!("policy = {:?}\n", named("redact.wasm"));
     let good = check(&format!("{policy}custom = '{{\"fields\": [\"ssn\"]}}'\n"));
     assert_eq!(good.0, Some(0), "{}", good.1);
-    let misspelt = "custom = '{\"feilds\": [\"ssn\"]}'\n";
+    let unknown = "custom = '{\"columns\": [\"ssn\"]}'\n";
     let keys = format!("store = \"s3://bucket/offloads\"\nstore-keys = {:?}\n", named("keys"));
     let of_acme = "[gateway]\nlisten = \"127.0.0.1:0\"\n[gateway.tokens]\nacme = \"sha256:";
     for (toml, cause) in [
-        (format!("{policy}{misspelt}"), "unknown member `feilds`"),
-        (format!("{policy}[tools.\"list_*\"]\n{misspelt}"), "unknown member `feilds`"),
-        (format!("{policy}[tenants.acme]\n{misspelt}"), "tenant `acme`"),
+        (format!("{policy}{unknown}"), "unknown member `columns`"),
+        (format!("{policy}[tools.\"list_*\"]\n{unknown}"), "unknown member `columns`"),
+        (format!("{policy}[tenants.acme]\n{unknown}"), "tenant `acme`"),
         (
             "[gateway]\nlisten = \"127.0.0.1:0\"\ntls-certificate = \"/no/cert.pem\"\ntls-key = \"/no/key.pem\"\n"
                 .to_owned(),
