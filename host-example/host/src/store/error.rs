@@ -61,8 +61,8 @@ pub enum StoreError {
         /// The file for its keys.
         path: PathBuf,
     },
-    /// A line in the file of a tenant's keys is none.
-    #[error("{} has a line that is no key: a key is 64 hexadecimal digits (openssl rand -hex 32)", path.display())]
+    /// A line in the file of a tenant's keys is not a key.
+    #[error("{} has a line that is not a key: a key is 64 hexadecimal digits (openssl rand -hex 32)", path.display())]
     WrongKey {
         /// The file.
         path: PathBuf,
