@@ -402,7 +402,7 @@ fn headers_of_a_modern_client_on_standard_streams() {
     gate.ask(&request(1, "tools/list", json!({"_meta": crate::wire::modern_meta()})));
     gate.ask(&modern(2, "echo", json!({"text": "x", "region": "eu-west"})));
     gate.ask(&modern(3, "echo", json!({"text": "x", "region": "Zürich\n"})));
-    // Tools in the answer to another request are none.
+    // Tools in the answer to another request do not count.
     let tools = json!([{"name": "heard", "inputSchema": {"properties": {"region": {"x-mcp-header": "Other"}}}}]);
     let result = format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{{"resultType":"complete","tools":{tools}}}}}"#);
     let mut arguments = raw(result.as_bytes());

@@ -207,7 +207,7 @@ fn elements_are_those_of_the_outermost_array_that_holds_objects_and_arrays_alone
     assert_eq!(elements("[{},{},3,{}"), None);
     assert_eq!(elements("[{},{},\"a"), None);
     assert_eq!(elements("[{},{\"a\":[{},{},{"), found(10, 2));
-    assert_eq!(elements("{\"a\":{},\"b\":{},\"c\":["), None, "members are no elements");
+    assert_eq!(elements("{\"a\":{},\"b\":{},\"c\":["), None, "members are not elements");
     assert_eq!(form(&format!("[{}{{\"id\":", "{\"id\":1},".repeat(9))), found(1, 9));
     assert_eq!(form(&format!("[{{}},{{}},{}", "and so on ".repeat(9))), None, "most of it is something else");
 }

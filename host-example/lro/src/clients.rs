@@ -115,7 +115,7 @@ fn unit_key(key: &str) -> String {
 fn entry(heading: &str, profile: &impl Serialize, source: &str) -> anyhow::Result<String> {
     let mut text = format!("{}\n", output::printable(heading.trim()));
     if let Value::Object(members) = serde_json::to_value(profile)? {
-        // In a configuration, an amount and its unit are two keys, and the tokenizer is no setting of a client.
+        // In a configuration, an amount and its unit are two keys, and the tokenizer is not a setting of a client.
         for (key, value) in members.into_iter().filter(|(key, value)| !value.is_null() && key != "tokenizer") {
             text += &match (&value["amount"], &value["unit"]) {
                 (Value::Null, _) => format!("  {key} = {value}\n"),

@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     Ok(if has_failed { Exit::Error } else { Exit::Success })
 }
 
-/// Connects to the server behind a gateway. `None` if that is none: then it is said what to do.
+/// Connects to the server behind a gateway. `None` if it is not an MCP server, after saying what to do.
 fn connect(gateway: Gateway, client: &Value, arguments: &Arguments, terminal: &Terminal) -> Option<Server> {
     let timeout = Duration::from_secs(arguments.timeout);
     let started = job::finish(Server::start_as(gateway, client, Some(timeout)));

@@ -46,7 +46,7 @@ pub(crate) enum Refusal {
     TooManyTokens,
     NotFound,
     Status(StatusCode, String),
-    /// The body is no message, with the JSON-RPC code.
+    /// The body is not a message; with the JSON-RPC code.
     Message(i32, String),
     Mismatch(Option<Id>, String),
 }

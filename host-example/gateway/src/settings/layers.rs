@@ -276,7 +276,8 @@ fn check_alone(path: &[String], value: Value) -> Result<(), String> {
     checked.map_err(|message| in_plain_words(&message))
 }
 
-/// The message of an error with names of numbers that are none of Rust, and the key that an unknown one is similar to in place of all.
+/// The message of an error in plain words: without the number types of Rust, and with the key that is similar to an unknown one in
+/// place of all keys.
 fn in_plain_words(message: &str) -> String {
     let unknown_field = message.split_once("`, expected one of `").and_then(|(beginning, known)| {
         let name = beginning.strip_prefix("unknown field `")?;
