@@ -159,7 +159,7 @@ impl Writer<'_> {
             Ok((report, document)) => {
                 let mut files = records.entries;
                 self.contents.entries.push(file.finish());
-                if let Some(remark) = incomplete(form, &report, source, index)? {
+                if let Some(remark) = incomplete(form, &report) {
                     self.contents.notes.push(format!("{text}: {remark}"));
                     files.iter_mut().for_each(|entry| entry.remark = Some(remark.clone()));
                 }
@@ -496,21 +496,11 @@ fn broken_json(source: &dyn Source, index: u32) -> Result<Option<String>, Policy
 }
 
 /// What is said of records that are not all that the text has.
-fn incomplete(
-    form: &lro_text::Form,
-    report: &Report,
-    source: &dyn Source,
-    index: u32,
-) -> Result<Option<String>, PolicyError> {
-    if !matches!(form, lro_text::Form::JsonElements { .. }) {
-        return Ok(bad_lines(report));
-    }
-    let found = json_break(source, index)?;
-    Ok(found.map(|Break { line, fault, .. }| {
-        format!(
-            "the complete elements before line {line}, where the JSON breaks: {fault}; the rest is in the text alone"
-        )
-    }))
+fn incomplete(form: &lro_text::Form, report: &Report) -> Option<String> {
+    let lro_text::Form::JsonElements { line, fault, .. } = form else { return bad_lines(report) };
+    Some(format!(
+        "the complete elements before line {line}, where the JSON breaks: {fault}; the rest is in the text alone"
+    ))
 }
 
 /// Whether a text that breaks this form may be JSON Lines of which a few are something else.

@@ -8,7 +8,7 @@ use crate::Form;
 const ELEMENTS_MIN: u64 = 2;
 
 /// Follows a JSON document to the place where it breaks, for instance because a server has cut it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BrokenJson {
     validator: Validator,
     fault: Option<SyntaxError>,
@@ -45,20 +45,6 @@ pub struct Break {
     pub elements: Option<Form>,
 }
 
-impl Default for BrokenJson {
-    fn default() -> Self {
-        Self {
-            validator: Validator::new(),
-            fault: None,
-            seen: 0,
-            breaks: 0,
-            in_string: false,
-            escaped: false,
-            open: Vec::new(),
-        }
-    }
-}
-
 impl BrokenJson {
     /// Reads on, in a text without byte order mark. Whether more of it is needed.
     pub fn push(&mut self, text: &str) -> bool {
@@ -77,9 +63,10 @@ impl BrokenJson {
         let fault = self.fault.or_else(|| self.validator.finish().err())?;
         let is_list =
             |container: &&Container| container.is_array && !container.is_mixed && container.closed >= ELEMENTS_MIN;
-        let elements =
-            self.open.iter().find(is_list).map(|array| Form::JsonElements { start: array.start, count: array.closed });
-        Some(Break { fault, line: self.breaks + 1, elements })
+        let line = self.breaks + 1;
+        let array = self.open.iter().find(is_list);
+        let elements = array.map(|array| Form::JsonElements { start: array.start, count: array.closed, line, fault });
+        Some(Break { fault, line, elements })
     }
 
     fn byte(&mut self, byte: u8) {

@@ -12,6 +12,8 @@ mod tabular;
 
 pub use tabular::{COLUMN_KEYS, Layout, Tabular, tabular};
 
+use lro_json::SyntaxError;
+
 use crate::readers::{Reader, Tried};
 
 /// Bytes of a text that [`recognize`] looks at: 64 KiB.
@@ -42,6 +44,10 @@ pub enum Form {
         start: u64,
         /// How many elements are complete.
         count: u64,
+        /// Line of the break, from 1.
+        line: u64,
+        /// What is wrong there.
+        fault: SyntaxError,
     },
     /// Cells with a delimiter between them: CSV and TSV.
     Delimited {

@@ -6,7 +6,6 @@ mod by_line;
 mod columns;
 mod delimited;
 mod drawing;
-mod elements;
 mod error;
 mod html;
 mod json;
@@ -36,7 +35,6 @@ use by_line::{ByLine, LineForm};
 use columns::Columns;
 pub(crate) use columns::{is_underline, starts};
 use delimited::Delimited;
-use elements::Elements;
 pub use error::{Error, Fault, ReadError};
 use html::Html;
 pub use html::without_references;
@@ -83,7 +81,6 @@ pub struct Reader {
 enum Kind {
     Values(Box<Values>),
     Within(Box<Within>),
-    Elements(Box<Elements>),
     Delimited(Box<Delimited>),
     Python(Box<Python>),
     ByLine(Box<ByLine>),
@@ -105,10 +102,10 @@ impl Reader {
     pub fn new(form: &Form) -> Self {
         let by_line = |form| Kind::ByLine(Box::new(ByLine::new(form)));
         let kind = match form {
-            Form::JsonValues => Kind::Values(Box::default()),
+            Form::JsonValues => Kind::Values(Box::new(Values::all())),
             Form::JsonLines => by_line(LineForm::Json(JsonLines::default())),
             &Form::JsonWithin { start, document } => Kind::Within(Box::new(Within::new(start, document))),
-            &Form::JsonElements { start, count } => Kind::Elements(Box::new(Elements::new(start, count))),
+            &Form::JsonElements { start, count, .. } => Kind::Values(Box::new(Values::elements(start, count))),
             &Form::Delimited { delimiter, header } => Kind::Delimited(Box::new(Delimited::new(delimiter, header))),
             &Form::PythonLiteral { document } => Kind::Python(Box::new(Python::new(document))),
             Form::AlignedTable => by_line(LineForm::Columns(Columns::default())),
@@ -170,7 +167,6 @@ impl Reader {
         let ended = match self.kind {
             Kind::Values(values) => values.finish(records),
             Kind::Within(within) => within.finish(),
-            Kind::Elements(elements) => elements.finish(),
             Kind::Delimited(delimited) => delimited.finish(records),
             Kind::Python(python) => python.finish(),
             Kind::ByLine(by_line) => by_line.finish(records),
@@ -204,7 +200,6 @@ impl Reader {
             Kind::Html(html) => html.settle(records).ok()?,
             Kind::Values(_)
             | Kind::Within(_)
-            | Kind::Elements(_)
             | Kind::Python(_)
             | Kind::Markup(_)
             | Kind::Rows(_)
@@ -220,7 +215,6 @@ impl Kind {
         match self {
             Self::Values(values) => values.push(piece, records),
             Self::Within(within) => within.push(piece, records),
-            Self::Elements(elements) => elements.push(piece, records),
             Self::Delimited(delimited) => delimited.push(piece.as_bytes(), records),
             Self::Python(python) => python.push(piece.as_bytes(), records),
             Self::ByLine(by_line) => by_line.push(piece, records),

@@ -107,6 +107,14 @@ impl Records {
         }
     }
 
+    /// The rest of a slice behind so many bytes, which are outside the records.
+    pub(crate) fn skip<'t>(&mut self, bytes: &mut u64, text: &'t str) -> &'t str {
+        let skipped = text.len().min(usize::try_from(*bytes).unwrap_or(usize::MAX));
+        *bytes -= skipped as u64;
+        self.report.outside += skipped as u64;
+        &text[skipped..]
+    }
+
     /// The text broke its form after the records so far.
     pub(crate) fn error(&self, fault: Fault) -> ReadError {
         ReadError { records: self.report.records, fault }

@@ -37,10 +37,7 @@ impl Within {
     }
 
     pub(crate) fn push(&mut self, text: &str, records: &mut Records) -> Result<(), Fault> {
-        let before = text.len().min(usize::try_from(self.before).unwrap_or(usize::MAX));
-        self.before -= before as u64;
-        records.report.outside += before as u64;
-        let mut rest = &text[before..];
+        let mut rest = records.skip(&mut self.before, text);
         while !rest.is_empty() {
             let length = match self.place {
                 Place::Value => self.read(rest, records)?,
