@@ -615,7 +615,7 @@ fn policies_are_changed_by_command() {
     let unknown = "0".repeat(64);
     assert!(home.refused(&gateway, &["swap", "ann", &unknown], 1).contains("is known here: load it"));
     assert!(home.refused(&gateway, &["reload", "nobody"], 1).contains("there is no tenant `nobody`"));
-    assert!(home.refused(&gateway, &["rollback", "bob"], 1).contains("there is no earlier policy of tenant `bob`"));
+    assert!(home.refused(&gateway, &["rollback", "bob"], 1).contains("tenant `bob` has no earlier policy"));
     home.refused(&gateway, &["swap", "ann", "12"], 2);
     let missing = path_text(&home.path("missing.wasm"));
     assert!(home.refused(&gateway, &["load", "ann", &missing], 1).contains("cannot read `"));

@@ -325,7 +325,7 @@ impl<'a> Cutter<'a> {
         }
         let end = self.tail(part, text.len() as u64, tail_share > 0);
         text.push_str(suffix);
-        // On a line of its own, as the end may begin within a word.
+        // The suffix stands on a line of its own, because the end may begin in the middle of a word.
         if !end.is_empty() && budget.take(&escaped("\n")) {
             let tail = budget.take_tail(&end, escaped);
             text.extend((!tail.is_empty()).then_some('\n'));

@@ -256,9 +256,9 @@ fn bad_values_are_errors_and_all_are_told() {
         "`enabled` = `maybe` (variable MCP_LRO_ENABLED): expected one of true, false, 1, 0, yes, no, on, off",
         "`unit` = `\"words\"` (variable MCP_LRO_UNIT): unknown variant `words`, expected one of `bytes`",
         "`ttl-seconds` = `-5` (variable MCP_LRO_TTL_SECONDS)",
-        "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable with this name",
+        "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): this variable is not known",
         "`fsync` = `\"\"` (flag --fsync): unknown variant ``, expected one of `before`, `after`, `never`",
-        "`nonsense` = `1` (flag --nonsense): there is no key with this name",
+        "`nonsense` = `1` (flag --nonsense): this key is not known",
     ] {
         assert!(found.contains(expected), "no {expected} in\n{found}");
     }
@@ -283,9 +283,9 @@ fn a_misspelt_name_is_told_with_the_one_that_is_meant() {
     }
     let variables = [("MCP_LRO_TRESHOLD", "5"), ("MCP_LRO_WHAT_IS_THIS", "5")];
     let found = problems("", &variables, &[("treshold", "5")]);
-    assert!(found[0].ends_with("no variable with this name; did you mean `MCP_LRO_THRESHOLD`?"), "{found:?}");
-    assert!(found[1].ends_with("no variable with this name"), "{found:?}");
-    assert!(found[2].ends_with("no key with this name; did you mean `threshold`?"), "{found:?}");
+    assert!(found[0].ends_with("this variable is not known; did you mean `MCP_LRO_THRESHOLD`?"), "{found:?}");
+    assert!(found[1].ends_with("this variable is not known"), "{found:?}");
+    assert!(found[2].ends_with("this key is not known; did you mean `threshold`?"), "{found:?}");
 }
 
 #[test]

@@ -385,12 +385,12 @@ impl HookPlan {
         self.configuration.as_ref().map(Configuration::text)
     }
 
-    /// Whether there is no such file yet, and one comes.
+    /// Whether the file does not exist yet and will be created.
     pub fn creates(&self) -> bool {
         self.configuration.is_none() && self.new.is_some()
     }
 
-    /// Whether the file goes, as it has nothing but the hook.
+    /// Whether the file will be removed, because it has nothing but the hook.
     pub fn removes(&self) -> bool {
         self.configuration.is_some() && self.new.is_none()
     }

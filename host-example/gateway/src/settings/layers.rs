@@ -168,8 +168,7 @@ impl Layers {
             match (VARIABLES.iter().find(|variable| variable.name() == name), text.to_str()) {
                 (None, _) => {
                     let names: Vec<String> = VARIABLES.iter().map(Variable::name).collect();
-                    let message =
-                        unknown("there is no variable with this name", name, names.iter().map(String::as_str));
+                    let message = unknown("this variable is not known", name, names.iter().map(String::as_str));
                     self.problems.push(Problem::new(name, HIDDEN, origin, message));
                 }
                 (Some(variable), None) => {
@@ -189,7 +188,7 @@ impl Layers {
                 Some(variable) => leaves.extend(self.text(variable, text, origin)),
                 None => {
                     let keys = VARIABLES.iter().map(|variable| variable.key);
-                    let message = unknown("there is no key with this name", key, keys);
+                    let message = unknown("this key is not known", key, keys);
                     self.problems.push(Problem::new(key, text, origin, message));
                 }
             }

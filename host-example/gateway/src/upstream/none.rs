@@ -85,15 +85,15 @@ fn answer(request: &Message, instructions: Option<&str>) -> Option<Bytes> {
         Some(method::PING) => json!({}),
         Some(method::TOOLS_CALL) => {
             let name = params.name.as_deref().unwrap_or_default();
-            return refused(INVALID_PARAMS, &format!("there is no tool `{name}`: tools/list names those there are"));
+            return refused(INVALID_PARAMS, &format!("unknown tool `{name}`: tools/list names the known ones"));
         }
         Some(method::RESOURCES_READ) => {
-            let text = format!("there is no resource `{}`", params.uri.as_deref().unwrap_or_default());
+            let text = format!("unknown resource `{}`", params.uri.as_deref().unwrap_or_default());
             let error = ProtocolError::missing_resource(text, params.is_modern());
             return refused(error.code, &error.message);
         }
         unknown => {
-            return refused(METHOD_NOT_FOUND, &format!("there is no method `{}`", unknown.unwrap_or_default()));
+            return refused(METHOD_NOT_FOUND, &format!("unknown method `{}`", unknown.unwrap_or_default()));
         }
     };
     Some(mcp::response(&id, &result.to_string()))

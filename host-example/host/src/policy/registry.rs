@@ -151,10 +151,10 @@ pub enum RegistryError {
     #[error("there is no tenant `{0}`")]
     Unknown(String),
     /// The current policy has no predecessor, or it was not kept.
-    #[error("there is no earlier policy of tenant `{0}`")]
+    #[error("tenant `{0}` has no earlier policy")]
     NoEarlier(String),
     /// No policies are kept: see [`RegistrySettings::kept`].
-    #[error("there is no earlier policy of tenant `{0}`: set policy-keep, and the last two of each tenant are kept")]
+    #[error("tenant `{0}` has no earlier policy: set policy-keep to keep the last two of each tenant")]
     NotKept(String),
     /// The policy was refused.
     #[error(transparent)]
