@@ -177,7 +177,7 @@ fn without_paths_offloads_are_read() {
     let mut wire = served.wire(&[]);
     assert!(refused(&mut wire, "lro_extract", json!({"handle": "orders.csv", "count": true})).contains("not a handle"));
     let unknown = wire.ask(&call(1, &json!({"name": "lro_files", "arguments": {}}), false).to_string());
-    assert!(unknown.contains("-32602") && unknown.contains("no tool `lro_files`"), "{unknown}");
+    assert!(unknown.contains("-32602") && unknown.contains("unknown tool `lro_files`"), "{unknown}");
 }
 
 // What a server would say where there is none.

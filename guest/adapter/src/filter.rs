@@ -46,7 +46,7 @@ thread_local! {
 }
 
 pub(crate) fn filter(request: Request, tool_result: u32, digests: bool) -> Result<Reply, Error> {
-    let settings = FilterSettings::parse(&request.settings).map_err(Error::Settings)?;
+    let settings = crate::settings(&request.settings)?;
     let id: Ulid = request.id.parse().map_err(|error| Error::Id(format!("`{}`: {error}", request.id)))?;
     let found = begin(tool_result, &settings)?;
     if found.not_for_policy {
@@ -81,14 +81,14 @@ fn written_file(written: &Written) -> File {
 }
 
 pub(crate) fn failed(request: &Request, tool_result: u32, reason: &str, wrote: bool) -> Result<Reply, Error> {
-    let settings = FilterSettings::parse(&request.settings).map_err(Error::Settings)?;
+    let settings = crate::settings(&request.settings)?;
     begin(tool_result, &settings)?;
     let reason = Reason::Other(one_line(reason, LOG_BYTES_DEFAULT));
     Ok(after(&settings, &Failure { reason, wrote }))
 }
 
 pub(crate) fn truncate(settings: &str, tool_result: u32, warning: &str) -> Result<String, Error> {
-    let settings = FilterSettings::parse(settings).map_err(Error::Settings)?;
+    let settings = crate::settings(settings)?;
     begin(tool_result, &settings)?;
     Ok(truncated(&settings.policy, warning))
 }

@@ -42,9 +42,14 @@ mod sanitize {
 
 struct Adapter;
 
+/// The settings of a request, from JSON.
+fn settings(json: &str) -> Result<FilterSettings, Error> {
+    FilterSettings::parse(json).map_err(Error::Settings)
+}
+
 impl Guest for Adapter {
     fn check(settings: String) -> Result<(), Error> {
-        FilterSettings::parse(&settings).map(drop).map_err(Error::Settings)
+        crate::settings(&settings).map(drop)
     }
 
     fn filter(request: Request, tool_result: u32) -> Result<Reply, Error> {
@@ -77,7 +82,7 @@ impl Guest for Adapter {
     }
 
     fn tools_list(settings: String, tool_result: String, more: Vec<String>) -> Result<String, Error> {
-        let settings = FilterSettings::parse(&settings).map_err(Error::Settings)?;
+        let settings = crate::settings(&settings)?;
         let schema = if settings.strips_schemas { SchemaChange::Remove } else { SchemaChange::Widen };
         let changed = lro_mcp::with_tools_of_result(&tool_result, schema, &more);
         let wrong = || Error::ToolResult("not a result of `tools/list`: an object with the list `tools`".to_owned());

@@ -11,7 +11,7 @@ use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
 use crate::fields::{FieldId, Fields};
 use crate::find::Record;
-use crate::json::checked;
+use crate::json::{checked, is_number};
 use crate::key::{self, Case};
 use crate::keys::{Keys, same};
 use crate::number::{self, Decimal, Threshold};
@@ -287,11 +287,6 @@ impl Literal {
             _ => Ok(self.compare(value, scratch)? == Some(Ordering::Equal)),
         }
     }
-}
-
-/// Whether JSON is a number.
-fn is_number(json: &[u8]) -> bool {
-    matches!(json.first(), Some(b'-' | b'0'..=b'9'))
 }
 
 /// The content of the string at the beginning of `value`.

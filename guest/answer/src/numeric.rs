@@ -2,7 +2,7 @@
 
 use lro_json::walk::{self, Damaged};
 
-use crate::json::checked;
+use crate::json::{checked, is_number};
 
 /// Calls `with` with the number that the string at the beginning of `value` is: as in JSON, blanks around it and leading zeros apart.
 #[inline(always)]
@@ -14,7 +14,7 @@ pub(crate) fn with_number<T>(value: &[u8], with: impl FnOnce(Option<&[u8]>) -> T
 /// The number that a text is.
 fn number(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii();
-    if !matches!(text.first(), Some(b'-' | b'0'..=b'9')) {
+    if !is_number(text) {
         return None;
     }
     let zeros = text.windows(2).take_while(|pair| matches!(pair, [b'0', b'0'..=b'9'])).count();

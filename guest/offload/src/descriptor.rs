@@ -124,6 +124,7 @@ impl<'a> Builder<'a> {
         let shown = self.shown();
         let mut object = Object::default();
         let has_recipes = shown.iter().any(|entry| !entry.recipes.is_empty());
+        // Room for the longer text: which recipes find room is not known yet.
         self.take(&self.guidance(&shown, has_recipes));
         self.head(&mut object, &shown);
         let pieces = self.pieces(&shown);

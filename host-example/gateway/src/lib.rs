@@ -36,7 +36,7 @@ pub use faces::{http, stdio};
 pub use files::{DEPTH_DEFAULT, FileLimits, Files, FilesError, LISTED_DEFAULT, SERVED_BYTES_DEFAULT};
 pub use listener::tls::TlsError;
 pub use metrics::{AUDITED_TOOLS_MAX, LABELS_MAX, Metrics, Sizes, Snapshot, ToolCost, ToolDay, Traffic, Verdicts};
-pub use operations::admin::{Change, DIGEST_DIGITS_MIN, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
+pub use operations::admin::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus, begins_digest};
 pub use operations::trail::ADMIN as ADMIN_LOG;
 pub use operations::upkeep::Upkeep;
 pub use operations::{Operations, OperationsError, OperatorTokens, history, status};

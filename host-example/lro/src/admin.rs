@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use clap::Args;
 use lro_gateway::settings::{Config, PolicyPlace};
-use lro_gateway::{Change, DIGEST_DIGITS_MIN, PolicyStatus, TrialStatus};
+use lro_gateway::{Change, PolicyStatus, TrialStatus, begins_digest};
 use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
 use reqwest::Method;
@@ -116,9 +116,7 @@ pub(crate) struct ReloadArguments {
 /// Reads the first digits of a SHA-256.
 fn digits(text: &str) -> Result<String, &'static str> {
     let digits = text.trim_start_matches("sha256:");
-    let is_digest =
-        (DIGEST_DIGITS_MIN..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_digest.then(|| digits.to_owned()).ok_or("expected 8 to 64 hexadecimal digits")
+    begins_digest(digits).then(|| digits.to_owned()).ok_or("expected 8 to 64 hexadecimal digits")
 }
 
 pub(crate) fn list(arguments: &ListArguments, config: &Config) -> anyhow::Result<Exit> {

@@ -46,7 +46,7 @@ pub const POLICIES_PATH: &str = "/policies";
 pub const SIGNATURE_HEADER: &str = "lro-signature";
 
 /// Fewest digits of the SHA-256 of a known policy that name it.
-pub const DIGEST_DIGITS_MIN: usize = 8;
+const DIGEST_DIGITS_MIN: usize = 8;
 
 /// Timeout of an upload.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -195,12 +195,11 @@ impl Admin {
         tenant: &str,
         sha256: &str,
     ) -> Result<Change, (StatusCode, String)> {
-        let wrong = |text: &str| AdminError::Request(StatusCode::BAD_REQUEST, text.to_owned());
         let (action, request) = match action {
             "swap" => {
-                let digits = Some(sha256).filter(|digits| are_of_digest(digits));
-                let digits =
-                    digits.ok_or_else(|| wrong("give 8 to 64 hexadecimal digits of the SHA-256 of a known policy"));
+                let digits = Some(sha256).filter(|digits| begins_digest(digits));
+                let missing = || bad_request("give 8 to 64 hexadecimal digits of the SHA-256 of a known policy");
+                let digits = digits.ok_or_else(missing);
                 ("swap", digits.map(|digits| ChangeRequest::Swap { digits: digits.to_owned(), allow_older: false }))
             }
             "rollback" => ("rollback", Ok(ChangeRequest::Rollback)),
@@ -265,10 +264,8 @@ impl Admin {
     async fn upload(&self, request: Request) -> Result<ChangeRequest, AdminError> {
         let conditions = conditions(&request)?;
         if let Some(encoded) = member(&request, "reference") {
-            let wrong = |text| AdminError::Request(StatusCode::BAD_REQUEST, text);
-            let text =
-                decoded(encoded).ok_or_else(|| wrong("reference: it is not percent-encoded UTF-8".to_owned()))?;
-            let reference = text.parse().map_err(|error| wrong(format!("reference: {error}")))?;
+            let text = decoded(encoded).ok_or_else(|| bad_request("reference: it is not percent-encoded UTF-8"))?;
+            let reference = text.parse().map_err(|error| bad_request(format!("reference: {error}")))?;
             return Ok(ChangeRequest::Pull { reference, conditions });
         }
         let signature = request.headers().get(SIGNATURE_HEADER).map(|value| {
@@ -328,13 +325,8 @@ impl From<TrialReport> for TrialStatus {
 }
 
 fn swap(request: &Request) -> Result<ChangeRequest, AdminError> {
-    let missing = || {
-        AdminError::Request(
-            StatusCode::BAD_REQUEST,
-            "the digest is missing: add ?sha256= with 8 to 64 hexadecimal digits".to_owned(),
-        )
-    };
-    let digits = member(request, "sha256").filter(|digits| are_of_digest(digits)).ok_or_else(missing)?;
+    let missing = || bad_request("the digest is missing: add ?sha256= with 8 to 64 hexadecimal digits");
+    let digits = member(request, "sha256").filter(|digits| begins_digest(digits)).ok_or_else(missing)?;
     Ok(ChangeRequest::Swap { digits: digits.to_owned(), allow_older: allow_older(request)? })
 }
 
@@ -344,9 +336,8 @@ fn reload(request: &Request) -> Result<ChangeRequest, AdminError> {
 
 /// The conditions in the query of the URL.
 fn conditions(request: &Request) -> Result<Conditions, AdminError> {
-    let wrong = |text: &str| AdminError::Request(StatusCode::BAD_REQUEST, text.to_owned());
-    let pin = member(request, "sha256")
-        .map(|digest| format!("sha256:{digest}").parse().map_err(|_| wrong("sha256: expected 64 hexadecimal digits")));
+    let wrong = |_| bad_request("sha256: expected 64 hexadecimal digits");
+    let pin = member(request, "sha256").map(|digest| format!("sha256:{digest}").parse().map_err(wrong));
     Ok(Conditions { pin: pin.transpose()?, allow_older: allow_older(request)? })
 }
 
@@ -354,14 +345,16 @@ fn allow_older(request: &Request) -> Result<bool, AdminError> {
     match member(request, "allow-older") {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(_) => {
-            Err(AdminError::Request(StatusCode::BAD_REQUEST, "allow-older: expected `true` or `false`".to_owned()))
-        }
+        Some(_) => Err(bad_request("allow-older: expected `true` or `false`")),
     }
 }
 
-/// Whether these are digits of a SHA-256, as many as tell it from others.
-fn are_of_digest(digits: &str) -> bool {
+fn bad_request(text: impl Into<String>) -> AdminError {
+    AdminError::Request(StatusCode::BAD_REQUEST, text.into())
+}
+
+/// Whether a SHA-256 may begin with these hexadecimal digits, and they are enough to name a known policy: 8 to 64.
+pub fn begins_digest(digits: &str) -> bool {
     (DIGEST_DIGITS_MIN..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
