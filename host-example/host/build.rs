@@ -1,4 +1,5 @@
-//! Builds the components of the workspace and takes them into the crate, so that they are never older than their sources.
+//! Builds the components of the workspace and takes them into the crate, with their digests, so that they are never older than
+//! their sources.
 //!
 //! A second cargo builds them, beside the crates that this one does not need yet. A variable names another file in the place
 //! of each component; with all of them set, nothing is built. A published crate has them in its folder `components`.
@@ -8,6 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
+
+use sha2::{Digest, Sha256};
 
 /// Each component, and the variable that names another file in its place.
 const COMPONENTS: [(&str, &str); 16] = [
@@ -90,8 +93,11 @@ fn components() -> io::Result<()> {
             None => sources(&built.join(name).with_extension("d"))?.iter().for_each(|path| changes(path)),
         }
         let component = path.unwrap_or_else(|| built.join(name));
-        fs::copy(&component, PathBuf::from(variable("OUT_DIR")?).join(name))
-            .map_err(|error| io::Error::other(format!("{}: {error}", component.display())))?;
+        let bytes =
+            fs::read(&component).map_err(|error| io::Error::other(format!("{}: {error}", component.display())))?;
+        let copy = PathBuf::from(variable("OUT_DIR")?).join(name);
+        fs::write(copy.with_extension("sha256"), Sha256::digest(&bytes))?;
+        fs::write(copy, bytes)?;
     }
     Ok(())
 }

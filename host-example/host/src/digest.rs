@@ -20,6 +20,7 @@ pub(crate) fn checksum(file: &File, from: u64, giver: &mut Giver) -> io::Result<
         hasher.write(block);
         next += block.len() as u64;
         giver.give(block);
+        Ok(())
     })?;
     Ok((Checksum(hasher.finish()), next))
 }
@@ -30,12 +31,17 @@ pub(crate) fn digest(file: &File, has_header: bool) -> io::Result<Option<FileDig
     each_block(file, 0, |block| {
         hasher.add(next, block);
         next += block.len() as u64;
+        Ok(())
     })?;
     Ok(hasher.finish())
 }
 
 /// Reads a file from `from` to its end. `read` may take a block.
-fn each_block(file: &File, from: u64, mut read: impl FnMut(&mut Vec<u8>)) -> io::Result<()> {
+pub(crate) fn each_block(
+    file: &File,
+    from: u64,
+    mut read: impl FnMut(&mut Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
     let (mut block, mut next) = (Vec::new(), from);
     loop {
         block.clear();
@@ -45,6 +51,6 @@ fn each_block(file: &File, from: u64, mut read: impl FnMut(&mut Vec<u8>)) -> io:
             return Ok(());
         }
         next += length as u64;
-        read(&mut block);
+        read(&mut block)?;
     }
 }

@@ -7,7 +7,7 @@
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::{Digest, LoadError, cache};
+use super::{Digest, LoadError, code};
 use crate::sandbox::engine_for;
 
 /// The files of the directory that `LRO_COMPILED` named when this crate was built; none without it.
@@ -16,7 +16,7 @@ static FILES: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/compiled.rs"));
 /// Loads the code of a component, if this crate has it and it fits here.
 pub(super) fn load(engine: &Engine, digest: &Digest) -> Option<Component> {
     let code = FILES.iter().find_map(|file| file.strip_prefix(&digest.0))?;
-    let loaded = cache::load(engine, code);
+    let loaded = code::load(engine, code);
     loaded.inspect_err(|error| tracing::debug!(%error, %digest, "compiled code does not fit here")).ok()
 }
 

@@ -9,18 +9,20 @@
 //! The size of the directory is limited: what was used longest ago is removed first.
 
 use std::cmp::Reverse;
+use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, Mac};
+use lro_system::files::read_at;
 use sha2::Sha256;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::Digest;
-use crate::faults::fail_point;
+use super::code::Copied;
 use crate::store::StoreError;
 use crate::store::directory::{Directory, file_bytes};
 use crate::store::key::Key;
@@ -78,16 +80,13 @@ impl CompileCache {
     /// Loads the compiled form of a policy, if it is in the cache, authentic, and compatible with the engine.
     pub(super) fn load(&self, engine: &Engine, digest: &Digest) -> Option<Component> {
         let name = name(engine, digest);
-        let loaded = match self.directory.read(&name, FILE_BYTES_MAX) {
+        let loaded = match self.directory.file(&name) {
             Err(StoreError::NotFound { .. }) => return None,
             Err(error) => Err(error.into()),
-            Ok(file) => match self.authenticated(&name, &file) {
-                Some(code) => {
-                    self.record_use(&name);
-                    load(engine, code)
-                }
-                None => Err(wasmtime::Error::msg("it was not written by this user's gateway, or has changed")),
-            },
+            Ok((file, metadata)) => self.authenticated(&name, &file, &metadata).and_then(|code| {
+                record_use(&file, &metadata);
+                code.load(engine)
+            }),
         };
         let path = self.directory.path.join(name);
         loaded
@@ -101,7 +100,7 @@ impl CompileCache {
     pub(super) fn store(&self, engine: &Engine, digest: &Digest, component: &Component) {
         let name = name(engine, digest);
         let stored = component.serialize().and_then(|code| {
-            let mac = self.mac(&name, &code).finalize().into_bytes();
+            let mac = self.mac(&name).chain_update(&code).finalize().into_bytes();
             self.directory.put(&name, &[mac.as_slice(), &code].concat())?;
             Ok(self.make_room(&name)?)
         });
@@ -133,26 +132,34 @@ impl CompileCache {
         Ok(())
     }
 
-    /// Records that a file was used. A system that does not let it counts from when the file was written.
-    fn record_use(&self, name: &str) {
-        let Ok((file, metadata)) = self.directory.file(name) else { return };
-        if metadata.modified().is_ok_and(|used| used.elapsed().is_ok_and(|age| age > USE_INTERVAL)) {
-            let _ = file.set_modified(SystemTime::now());
-        }
+    /// Copies the code in a file, and checks the copy against the authentication code before it.
+    fn authenticated(&self, name: &str, file: &File, metadata: &Metadata) -> wasmtime::Result<Copied> {
+        wasmtime::ensure!(metadata.len() <= FILE_BYTES_MAX, "it is larger than {FILE_BYTES_MAX} bytes");
+        let (mut expected, mut mac) = ([0; MAC_BYTES], self.mac(name));
+        let is_whole = read_at(file, 0, &mut expected)? == MAC_BYTES;
+        let code = Copied::of(file, MAC_BYTES as u64)?;
+        code.each_block(|block| mac.update(block))?;
+        wasmtime::ensure!(
+            is_whole && mac.verify_slice(&expected).is_ok(),
+            "it was not written by this user's gateway, or has changed"
+        );
+        Ok(code)
     }
 
-    /// The code in a file, if its authentication code is valid.
-    fn authenticated<'a>(&self, name: &str, file: &'a [u8]) -> Option<&'a [u8]> {
-        let (mac, code) = file.split_at_checked(MAC_BYTES)?;
-        self.mac(name, code).verify_slice(mac).is_ok().then_some(code)
-    }
-
-    fn mac(&self, name: &str, code: &[u8]) -> Hmac<Sha256> {
+    /// The authentication code of a file with this name, before its code is added.
+    fn mac(&self, name: &str) -> Hmac<Sha256> {
         // HMAC pads a key shorter than a block with zeros.
         let mut block = [0; 64];
         block.iter_mut().zip(self.key.0).for_each(|(to, from)| *to = from);
         let mac = Hmac::<Sha256>::new(&block.into());
-        [CONTEXT, name.as_bytes(), b"\0", code].iter().fold(mac, |mac, part| mac.chain_update(part))
+        [CONTEXT, name.as_bytes(), b"\0"].iter().fold(mac, |mac, part| mac.chain_update(part))
+    }
+}
+
+/// Records that a file was used. A system that does not let it counts from when the file was written.
+fn record_use(file: &File, metadata: &Metadata) {
+    if metadata.modified().is_ok_and(|used| used.elapsed().is_ok_and(|age| age > USE_INTERVAL)) {
+        let _ = file.set_modified(SystemTime::now());
     }
 }
 
@@ -160,16 +167,4 @@ fn name(engine: &Engine, digest: &Digest) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{digest}-{:016x}{CODE}", hasher.finish())
-}
-
-/// Loads compiled code, which runs unchecked: only code that this program compiled, see [`CompileCache`] and
-/// [`Compiler`](super::Compiler), or was built with, see [`ahead_of_time`](super::ahead_of_time).
-pub(super) fn load(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    fail_point!("policy::load-code", wasmtime::Error::new);
-    // SAFETY: callers pass code that this program compiled with this version of wasmtime: it was authenticated with the
-    // key of the cache, comes from the child of a `Compiler` through an anonymous memory file, or is part of this program.
-    #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache and of the compiling child")]
-    unsafe {
-        Component::deserialize(engine, code)
-    }
 }

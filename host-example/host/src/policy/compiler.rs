@@ -17,7 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::gate::{Bounds, Gate, Permit};
-use super::{LoadError, anonymous, cache};
+use super::{LoadError, anonymous, code};
 use crate::faults::fail_point;
 use crate::sandbox::{Code, Sandbox};
 
@@ -181,7 +181,7 @@ impl Compiler {
             let code = anonymous::sealed(output)
                 .and_then(|code| read_from_start(code, self.limits.memory_bytes))
                 .map_err(failed)?;
-            let loaded = cache::load(sandbox.engine(), &code);
+            let loaded = code::load(sandbox.engine(), &code);
             return loaded.map(Some).map_err(|error| LoadError::Compile(format!("{error:#}")));
         }
         let message = read_from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;

@@ -12,8 +12,8 @@ use parking_lot::{Mutex, RwLock};
 
 use super::kept::Kept;
 use super::{
-    Claims, DEFAULT_POLICY, Digest, Fetch, Freshness, Inner, LoadError, LoadOptions, Policy, Slot, SlotSettings,
-    Source, Trial, Version, check_identity,
+    Claims, DEFAULT_POLICY, DEFAULT_POLICY_DIGEST, Digest, Fetch, Freshness, Inner, LoadError, LoadOptions, Policy,
+    Slot, SlotSettings, Source, Trial, Version, built_in, check_identity,
 };
 use crate::faults::caught;
 use crate::sandbox::Sandbox;
@@ -559,7 +559,7 @@ impl Registry {
         let TenantPolicy { pin, signers, .. } = entry.from.clone();
         let options = LoadOptions { pin, signers, tenant: Some(entry.tenant.clone()), ..self.options.clone() };
         check_identity(&source.bytes, &digest, &options)?;
-        let needs_none = options.signers.is_empty() || source.bytes == DEFAULT_POLICY;
+        let needs_none = options.signers.is_empty() || digest == DEFAULT_POLICY_DIGEST;
         let claims = Arc::new(if needs_none { Claims::default() } else { source.check_signature(&options)? });
         let cell = self.shared.lock().cell(digest);
         let mut compiled = cell.lock();
@@ -663,7 +663,7 @@ impl Shared {
 
 /// Computes the digest, which each step needs of what may be 64 MiB.
 fn identified(source: Source) -> Identified {
-    let digest = Digest::of(&source.bytes);
+    let digest = built_in::digest(&source.bytes);
     (source, digest)
 }
 

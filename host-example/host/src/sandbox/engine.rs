@@ -91,6 +91,10 @@ impl Code {
         config.wasm_component_model(true).epoch_interruption(true).max_wasm_stack(STACK_BYTES_MAX);
         config.async_stack_size(STACK_BYTES_MAX + HOST_STACK_BYTES).async_stack_zeroing(true);
         config.consume_fuel(self.fuel);
+        // Errors name functions, not places in them, and stacks are walked by frame pointers: without the tables for both, code
+        // is loaded faster. Windows requires the second.
+        config.generate_address_map(false);
+        config.native_unwind_info(cfg!(windows));
         self.addressing.configure(&mut config);
         config
     }
@@ -232,6 +236,7 @@ fn engine_with_room(settings: SandboxSettings) -> wasmtime::Result<(Engine, Room
 pub(crate) fn engine_for(target: &str) -> wasmtime::Result<Engine> {
     let mut config = Code { fuel: false, addressing: Addressing::Guarded }.config();
     config.target(target)?;
+    config.native_unwind_info(target.contains("windows"));
     if target.starts_with("x86_64-") {
         // SAFETY: the flag only names features of the processor. This engine runs nothing, and an engine that loads the code
         // checks that its processor has them.
