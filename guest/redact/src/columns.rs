@@ -166,14 +166,15 @@ fn ruled_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
 fn first_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
     let line = without_mark(line);
     let delimiter = |delimiter: u8| {
-        let cells: Vec<&str> = line.split(char::from(delimiter)).map(|cell| cell.trim_matches(['"', ' '])).collect();
-        (cells.len() > 1 && cells.iter().all(|cell| is_name(cell))).then_some((delimiter, cells))
+        let cells: Vec<&str> = line.split(char::from(delimiter)).collect();
+        (cells.len() > 1 && cells.iter().all(|cell| is_name(bare(cell)))).then_some((delimiter, cells))
     };
     let best = DELIMITERS.into_iter().rev().filter_map(delimiter).max_by_key(|(_, cells)| cells.len());
     if let Some((delimiter, cells)) = best {
-        let secret = secret(cells.len(), rules, |index| cells.get(index).copied())?;
+        let secret = secret(cells.len(), rules, |index| cells.get(index).copied().map(bare))?;
+        let has_blanks = cells.iter().skip(1).all(|cell| cell.starts_with(' '));
         // The cells of the header are read like the others, and none of them is secret.
-        return Some(Table::Delimited(Row::new(delimiter, secret)));
+        return Some(Table::Delimited(Row::new(delimiter, secret, has_blanks)));
     }
     let starts = starts(line, GAP);
     let cell = |index: usize| line.get(aligned(line, &starts, index).0).filter(|cell| is_name(cell.trim()));
@@ -206,6 +207,11 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
         at += word.len() + 1;
     }
     words
+}
+
+/// The name in a cell of delimited cells.
+fn bare(cell: &str) -> &str {
+    cell.trim_matches(['"', ' '])
 }
 
 /// The indices of secret columns, if there are any.
