@@ -51,7 +51,8 @@ pub use broken::{Break, BrokenJson};
 pub use encoded::{Decoder, ENCODED_CHARACTERS_MIN, Encoded, NotBase64, encoded};
 pub use readers::{
     COLUMNS_MAX, Column, DIGITS_MAX, ELEMENT_BYTES_MAX, Error, Fault, LINE_BYTES_MAX, NAME_BYTES_MAX,
-    PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, without_references,
+    PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, named_delimiter,
+    without_references,
 };
 pub use recognize::{
     Blanks, COLUMN_KEYS, Form, HEAD_BYTES_MAX, Hints, Layout, Tabular, recognize, tabular, without_mark,

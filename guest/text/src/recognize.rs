@@ -50,7 +50,8 @@ pub enum Form {
         /// What is wrong there.
         fault: SyntaxError,
     },
-    /// Cells with a delimiter between them: CSV and TSV.
+    /// Cells with a delimiter between them: CSV and TSV. A first line that [names](crate::named_delimiter) the delimiter is not
+    /// among the rows.
     Delimited {
         /// The delimiter, an ASCII character.
         delimiter: u8,
@@ -183,7 +184,8 @@ pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
         Some(json::Values::Document) => return None,
         None => {}
     }
-    let recognizers: [fn(&Head<'_>) -> Option<Form>; 14] = [
+    let recognizers: [fn(&Head<'_>) -> Option<Form>; 15] = [
+        delimited::named,
         json::lines,
         python::literal,
         json::within,

@@ -199,10 +199,13 @@ proptest! {
     #[test]
     fn records_are_those_of_a_naive_reader(
         (blanks, (delimiter, text)) in blanks().prop_flat_map(|blanks| (Just(blanks), table(blanks))), cuts in dice(),
+        name in proptest::sample::select(&["", "sep=", "Sep="][..]), end in proptest::sample::select(&["\n", "\r\n"][..]),
     ) {
+        let line = if name.is_empty() { String::new() } else { format!("{name}{delimiter}{end}") };
+        let (below, text) = (&text, format!("{line}{text}"));
         let form = Form::Delimited { delimiter: delimiter as u8, header: false, blanks };
         let found = read(&form, slices(&text, &cuts)).map_err(|error| error.fault);
-        match rows(&text, delimiter, blanks) {
+        match rows(below, delimiter, blanks) {
             Err(fault) => prop_assert_eq!(found, Err(fault)),
             Ok(rows) => {
                 let (lines, report) = found.expect("a table");
@@ -210,6 +213,7 @@ proptest! {
                 let found: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
                 prop_assert_eq!(found, records(&rows, &names));
                 prop_assert_eq!(report.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>(), names.clone());
+                prop_assert_eq!(report.outside, line.len() as u64);
                 prop_assert_eq!(report.ragged, rows.iter().filter(|row| row.len() != names.len()).count() as u64);
             }
         }
@@ -342,6 +346,42 @@ fn a_space_of_some_cells_stays() {
     assert_eq!(recognize("name, city\nAda, London\nBo,Rome\n", &named), ordinary(b','));
     let spaced = Some(Form::Delimited { delimiter: b',', header: true, blanks: SPACED });
     assert_eq!(recognize("name, city\nAda, London\nBo, Rome\n", &named), spaced);
+}
+
+#[test]
+fn a_first_line_may_name_the_delimiter() {
+    let expected = [r#"{"a":1,"b":"x"}"#, r#"{"a":2,"b":"y"}"#];
+    for delimiter in [",", ";", "\t", "|", ":", "^"] {
+        for (mark, end) in [("", "\n"), ("\u{feff}", "\r\n"), ("\u{feff}", "\n"), ("", "\r\n")] {
+            let rows = [
+                format!("sep={delimiter}"),
+                format!("a{delimiter}b"),
+                format!("1{delimiter}x"),
+                format!("2{delimiter}y"),
+            ];
+            let text = format!("{mark}{}{end}", rows.join(end));
+            assert_eq!(recognized(&text), expected, "{text}");
+            let named = Hints { name: Some("a.csv"), complete: true, ..Hints::default() };
+            assert_eq!(recognize(&text, &named), form(&text), "{text}");
+        }
+    }
+    assert_eq!(recognized("sep=;\na;b;c\nx, y;z, w;v, u\n"), [r#"{"a":"x, y","b":"z, w","c":"v, u"}"#]);
+    assert_eq!(form("sep=; \na;b\n1;2\n3;4\n"), None);
+}
+
+#[test]
+fn a_line_like_that_with_the_delimiter_is_a_row() {
+    let semicolons = Form::Delimited { delimiter: b';', header: false, blanks: Blanks::default() };
+    let first = |text: &str| lines(&semicolons, text).expect("rows").first().cloned();
+    for text in ["sep=;x\n", "sep=,;\n", "sep=;;\n", "\nsep=;\n", "sep;\n", "s"] {
+        let row = text.trim_start_matches('\n').trim_end_matches('\n').split(';').next().unwrap_or_default();
+        assert!(first(text).is_some_and(|record| record.starts_with(&format!("{{\"column_1\":\"{row}\""))), "{text}");
+    }
+    for text in ["sep=;", "sep=;\n", "sep=;\r\n\n"] {
+        assert_eq!(first(text), None, "{text}");
+    }
+    let prose = "sep=.\nOne sentence. And two.\nThree.\n";
+    assert_eq!(form(prose), None);
 }
 
 #[test]

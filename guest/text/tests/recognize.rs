@@ -12,6 +12,8 @@ const SEEDS: &[&str] = &[
     "id , name , place\n1 , \"A, b\" , x\n2 , x , y\n3 , y , z\n",
     "id; place\n1; x\n2; \"y; z\"\n",
     "id |name |place\n1 |x |y\n2 |\"y \"\"z\" |a\n",
+    "sep=;\r\nid;name\r\n1;\"A; b\"\r\n2;x\r\n",
+    "SEP=^\nid^name\n1^x, y\n",
     "1\tAda\tLondon\r\n2\tGrace\tNew York\r\n3\tLinus\tHelsinki\r\n",
     "{\"a\": 1}\n{\"a\": [2, {}]}\n",
     "Found 2:\n\n[{\"title\": \"Alien\", \"year\": 1979}]\n\n{\"title\": \"Aliens\"}\n",

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::blanks::{blanks, value_columns};
 use super::{Blanks, Form, Head};
-use crate::readers::{Column, Report, Rule};
+use crate::readers::{Column, Report, Rule, named_delimiter};
 
 /// Fewest rows beside the header that show a table: 2.
 const ROWS_MIN: u64 = 2;
@@ -26,20 +26,32 @@ impl Found {
     }
 }
 
-/// Delimiters that a text may have, and whether its type or name says that it has some.
-fn delimiters(head: &Head<'_>) -> (&'static [u8], bool) {
+/// What says that a text is a table, besides its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Called {
+    Nothing,
+    /// A line that names the delimiter.
+    ByLine,
+    /// Its type or name: its rows may be ragged.
+    ByName,
+}
+
+/// Delimiters that a text may have by its type and name, and whether these say that it has some.
+fn delimiters(head: &Head<'_>) -> (&'static [u8], Called) {
     let comma = head.hints.name_one_of(&["text/csv", "application/csv"], &[".csv"]);
     let tab = head.hints.name_one_of(&["text/tab-separated-values"], &[".tsv", ".tab"]);
-    (if tab { b"\t" } else { b",\t;|" }, comma || tab)
+    let called = if comma || tab { Called::ByName } else { Called::Nothing };
+    (if tab { b"\t" } else { b",\t;|" }, called)
 }
 
 /// The delimiter that makes a table of the text, if there is one alone.
 pub(super) fn delimited(head: &Head<'_>) -> Option<Form> {
-    let (delimiters, hinted) = delimiters(head);
+    let (delimiters, called) = delimiters(head);
     // Of several delimiters, the one with more columns is meant: decimal commas stand in columns apart by semicolons. Where
     // nothing calls the text a table, a space behind a comma rather belongs to the words of a cell.
-    let rank = |found: &Found| (hinted || !found.blanks.leading, found.columns, !found.blanks.leading);
-    let mut found = delimiters.iter().filter_map(|&delimiter| table(head, delimiter, hinted));
+    let is_named = called == Called::ByName;
+    let rank = |found: &Found| (is_named || !found.blanks.leading, found.columns, !found.blanks.leading);
+    let mut found = delimiters.iter().filter_map(|&delimiter| table(head, delimiter, called));
     let first = found.next()?;
     let best = found.try_fold(first, |best, next| match rank(&best).cmp(&rank(&next)) {
         Ordering::Less => Some(next),
@@ -51,25 +63,35 @@ pub(super) fn delimited(head: &Head<'_>) -> Option<Form> {
 
 /// As [`delimited`], but only with spaces around the delimiters: such a text looks like one with aligned columns.
 pub(super) fn spaced(head: &Head<'_>) -> Option<Form> {
-    let (delimiters, hinted) = delimiters(head);
-    let is_spaced = |&delimiter: &u8| blanks(head.lines(), delimiter, hinted) != Blanks::default();
+    let (delimiters, called) = delimiters(head);
+    let is_spaced = |&delimiter: &u8| blanks(head.lines(), delimiter, called == Called::ByName) != Blanks::default();
     let form = delimiters.iter().any(is_spaced).then(|| delimited(head))??;
     matches!(form, Form::Delimited { blanks, .. } if blanks != Blanks::default()).then_some(form)
 }
 
+/// The table behind a first line that names its delimiter.
+pub(super) fn named(head: &Head<'_>) -> Option<Form> {
+    let (line, text) = head.text.split_once('\n')?;
+    let delimiter = named_delimiter(line.strip_suffix('\r').unwrap_or(line))?;
+    let called = delimiters(head).1;
+    let called = if called == Called::Nothing { Called::ByLine } else { called };
+    table(&Head { text, ..*head }, delimiter, called).map(|found| found.form())
+}
+
 /// The table that a delimiter makes of the text.
-fn table(head: &Head<'_>, delimiter: u8, hinted: bool) -> Option<Found> {
-    let blanks = blanks(head.lines(), delimiter, hinted);
+fn table(head: &Head<'_>, delimiter: u8, called: Called) -> Option<Found> {
+    let may_be_ragged = called == Called::ByName;
+    let blanks = blanks(head.lines(), delimiter, may_be_ragged);
     let with = head.try_lines(&Form::Delimited { delimiter, header: true, blanks })?.report;
     let columns = with.columns.len();
-    let is_ragged = with.ragged > 0 && !hinted;
+    let is_ragged = with.ragged > 0 && !may_be_ragged;
     if columns < 2 || is_ragged {
         return None;
     }
     let found = |header| Found { delimiter, header, blanks, columns };
     match head.hints.header() {
         Some(header) => return Some(found(header)),
-        None if hinted => return Some(found(is_header(&with.columns))),
+        None if called != Called::Nothing => return Some(found(is_header(&with.columns))),
         None => {}
     }
     if !blanks.leading && is_prose(head.text, delimiter) {
