@@ -95,6 +95,12 @@ fn forms() -> Vec<(String, Form, &'static str)> {
     vec![
         (format!("id,name,zone\n{}", cities(|a, b, c| format!("{a},\"{b}\",{c}\r\n"))), csv(','), "CSV with header"),
         (format!("id\tname\tzone\n{}", cities(|a, b, c| format!("{a}\t{b}\t{c}\n"))), csv('\t'), "TSV with header"),
+        (format!("id, name, zone\n{}", cities(|a, b, c| format!("{a},  \"{b}\", {c}\n"))), csv(','), "CSV with header"),
+        (
+            format!("sep=;\r\nid;name;zone\r\n{}", cities(|a, b, c| format!("{a};{b};{c}\r\n"))),
+            csv(';'),
+            "cells with `;` between them with header",
+        ),
         (values("\n"), Form::JsonLines, "JSON Lines"),
         (values(""), Form::JsonSequence, "JSON values one after another"),
         (format!("Found {ROWS} cities:\n\n[{}]\n", values(", ")), Form::JsonWithin, "JSON inside text"),

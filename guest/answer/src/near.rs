@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use lro_json::path;
 use lro_json::walk::{self, Damaged};
+use lro_sql::SCALAR_KEY;
 
 use crate::{ExtractError, Read, Source, UnknownField, lines};
 
@@ -29,6 +30,19 @@ pub(crate) fn unknown_field(source: &Source, read: &mut Read<'_>, field: &str) -
         let _ = collect(&mut names, &mut Vec::new(), line, at);
     });
     ranked(field, names)
+}
+
+/// The error for a column of SQL that no record has.
+pub(crate) fn unknown_column(source: &Source, read: &mut Read<'_>, column: &str) -> ExtractError {
+    let mut names = Vec::new();
+    beginning(source, read, |line, at| {
+        if line.get(at) == Some(&b'{') {
+            let _ = collect(&mut names, &mut Vec::new(), line, at);
+        } else {
+            add(&mut names, SCALAR_KEY.to_owned());
+        }
+    });
+    ranked(column, names)
 }
 
 /// The keys of the first records, and whether one of these is not an object.

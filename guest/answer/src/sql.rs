@@ -130,7 +130,7 @@ impl Scan<'_, '_> {
             (Some(End::Enough), _) => return Ok(()),
             (None, Err(failure)) => failure,
             (None, Ok(())) => match all.first_unseen() {
-                Some(field) if finder.examined > 0 => near::unknown_field(source, read, field),
+                Some(field) if finder.examined > 0 => near::unknown_column(source, read, field),
                 _ => return Ok(()),
             },
         };

@@ -67,6 +67,20 @@ fn a_field_that_no_record_has_is_an_error_with_similar_names() {
 }
 
 #[test]
+fn records_that_are_texts_are_the_column_value() {
+    let texts = "\"an apple\"\n\"a pear\"\n";
+    let ask = |query: &str| ask_tables(&[texts], sql(query, &["lines"]), ROOMY);
+    let answer = ask("select value from records where value like '%apple%'").unwrap();
+    assert_eq!(answer.lines, "{\"value\":\"an apple\"}\n");
+    for query in ["SELECT line FROM records", "SELECT l.text FROM records AS l", "SELECT count(line) FROM records"] {
+        match ask(query).unwrap_err() {
+            ExtractError::UnknownField(unknown) => assert_eq!(unknown.near, ["value"], "{query}"),
+            other => panic!("{query}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn an_argument_may_be_a_comparison() {
     for query in [
         "SELECT count_if(state = 'AK') AS n FROM t",

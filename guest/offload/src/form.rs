@@ -76,7 +76,7 @@ fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
         lro_text::Form::JsonValues => Form::JsonSequence,
         lro_text::Form::JsonLines => Form::JsonLines,
         lro_text::Form::JsonWithin { .. } | lro_text::Form::JsonElements { .. } => Form::JsonWithin,
-        &lro_text::Form::Delimited { delimiter, header } => {
+        &lro_text::Form::Delimited { delimiter, header, .. } => {
             Form::Delimited(Delimited { delimiter: delimiter.into(), header })
         }
         lro_text::Form::MarkdownTable => Form::MarkdownTable,

@@ -1,12 +1,12 @@
 //! Finds the cells of secret columns in the tables of a text: CSV and its relatives, tables of Markdown and of command
 //! lines.
 //!
-//! The first line of a text may be the header of delimited or aligned cells; the line before a rule is one of a table with
+//! The first line of a text may be the header of delimited or aligned cells, also below one that names the delimiter; the line before a rule is one of a table with
 //! rules. What a header names stays; cells below the name of a secret field are found.
 
 use std::ops::Range;
 
-use lro_text::{Form, Hints, recognize, without_mark};
+use lro_text::{Form, Hints, named_delimiter, recognize, without_mark};
 
 use crate::delimited::Row;
 use crate::find::{MATCH_BYTES_MAX, Match};
@@ -30,8 +30,10 @@ const RULE: [char; 4] = ['-', '=', ':', ' '];
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     table: Table,
-    /// Whether nothing of the text was read, except for empty lines.
+    /// Whether nothing of the text was read, except for empty lines and the one that names the delimiter.
     at_start: bool,
+    /// The delimiter that the first line names.
+    delimiter: Option<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +64,7 @@ enum Table {
 
 impl Columns {
     pub(crate) fn new() -> Self {
-        Self { table: Table::None, at_start: true }
+        Self { table: Table::None, at_start: true, delimiter: None }
     }
 
     /// The cells of secret columns in a part of a text, in order. The part begins where the last one ended; it ends with a
@@ -135,9 +137,15 @@ impl Columns {
             return;
         }
         let is_first = self.at_start && !is_empty;
+        if is_first && self.delimiter.is_none() {
+            self.delimiter = named_delimiter(without_mark(line));
+            if self.delimiter.is_some() {
+                return;
+            }
+        }
         self.at_start &= is_empty;
         self.table = ruled_header(line, next, rules)
-            .or_else(|| if is_first { first_header(line, next, rules) } else { None })
+            .or_else(|| if is_first { first_header(line, next, self.delimiter, rules) } else { None })
             .unwrap_or(Table::None);
     }
 }
@@ -162,18 +170,20 @@ fn ruled_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
     Some(Table::Bounded { secret, boundaries })
 }
 
-/// The table whose names are in the first line.
-fn first_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
+/// The table whose names are in the first line, or in the one behind that which names the delimiter.
+fn first_header(line: &str, next: &str, named: Option<u8>, rules: &Rules) -> Option<Table> {
     let line = without_mark(line);
     let delimiter = |delimiter: u8| {
-        let cells: Vec<&str> = line.split(char::from(delimiter)).map(|cell| cell.trim_matches(['"', ' '])).collect();
-        (cells.len() > 1 && cells.iter().all(|cell| is_name(cell))).then_some((delimiter, cells))
+        let cells: Vec<&str> = line.split(char::from(delimiter)).collect();
+        (cells.len() > 1 && cells.iter().all(|cell| is_name(bare(cell)))).then_some((delimiter, cells))
     };
-    let best = DELIMITERS.into_iter().rev().filter_map(delimiter).max_by_key(|(_, cells)| cells.len());
+    let delimiters = named.as_ref().map_or(&DELIMITERS[..], std::slice::from_ref);
+    let best = delimiters.iter().copied().rev().filter_map(delimiter).max_by_key(|(_, cells)| cells.len());
     if let Some((delimiter, cells)) = best {
-        let secret = secret(cells.len(), rules, |index| cells.get(index).copied())?;
+        let secret = secret(cells.len(), rules, |index| cells.get(index).copied().map(bare))?;
+        let has_blanks = cells.iter().skip(1).all(|cell| cell.starts_with(' '));
         // The cells of the header are read like the others, and none of them is secret.
-        return Some(Table::Delimited(Row::new(delimiter, secret)));
+        return Some(Table::Delimited(Row::new(delimiter, secret, has_blanks)));
     }
     let starts = starts(line, GAP);
     let cell = |index: usize| line.get(aligned(line, &starts, index).0).filter(|cell| is_name(cell.trim()));
@@ -206,6 +216,11 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
         at += word.len() + 1;
     }
     words
+}
+
+/// The name in a cell of delimited cells.
+fn bare(cell: &str) -> &str {
+    cell.trim_matches(['"', ' '])
 }
 
 /// The indices of secret columns, if there are any.

@@ -12,6 +12,8 @@ pub(crate) struct Row {
     delimiter: u8,
     /// Secret columns, in order.
     secret: Vec<usize>,
+    /// Whether spaces may stand before the quote of a cell.
+    has_blanks: bool,
     /// Index of the column.
     column: usize,
     /// Whether the cell has a byte before, whether that was a quote, and whether the next one is in quotes.
@@ -23,8 +25,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(delimiter: u8, secret: Vec<usize>) -> Self {
-        Self { delimiter, secret, ..Self::default() }
+    pub(crate) fn new(delimiter: u8, secret: Vec<usize>, has_blanks: bool) -> Self {
+        Self { delimiter, secret, has_blanks, ..Self::default() }
     }
 
     /// Reads cells; `at` is where their text begins.
@@ -48,6 +50,7 @@ impl Row {
                     self.column += 1;
                     from = index + 1;
                 }
+                b' ' if self.has_blanks && !self.in_cell => {}
                 _ => self.in_cell = true,
             }
         }

@@ -47,6 +47,13 @@ fn delimited_cells() {
     secrets_go("user\tAPI-Key\nada\t«k1»\r\nbob\t«k 2»");
     secrets_go("\u{feff}token;user\n«a,b»;ada\n«c»;bob\n");
     secrets_go("\nname,\"secret\"\nada,«x»\nragged\nbob,«y»,more\n");
+    // Quotes behind spaces count where spaces stand behind all delimiters of the header.
+    secrets_go("user, password, note\nada, \"«a, b»\", \"x, y\"\nbob,   «c», d\n\"e, f\" , \"«\"\"»\" , g\n");
+    secrets_go("user ; token\nada ; «a, b» \nbob ; \"«c; d»\" \n");
+    // The header stands below a line that names the delimiter, which may be any.
+    secrets_go("\u{feff}sep=;\r\nuser;password\r\nada;«a,b»\r\n\"b;c\";\"«d;e»\"\r\n");
+    secrets_go("sep=:\nuser:password\nada:«a, b»\n");
+    secrets_go("SEP=\t\ntoken\tuser\n«a»\tada\n");
     // A first line that is a sentence names no columns.
     let prose = "A password, once leaked, is a token of trust lost for good, and no secret any more, as everyone knows by now.\na, b, c\n";
     becomes(prose, prose);

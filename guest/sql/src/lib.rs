@@ -44,4 +44,4 @@ pub use memory::HELD_BYTES_MAX;
 pub use parse::{DEPTH_MAX, OPERATORS_MAX, SQL_BYTES_MAX};
 pub use run::{Flow, Scan, Visit};
 pub use value::Value;
-pub use write::write_row;
+pub use write::{SCALAR_KEY, write_row};

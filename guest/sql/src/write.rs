@@ -9,7 +9,7 @@ use crate::plan::Name;
 use crate::{Error, Statement, Value};
 
 /// The key of a record that is not an object, in the place of its members.
-pub(crate) const SCALAR_KEY: &str = "value";
+pub const SCALAR_KEY: &str = "value";
 
 /// Appends a row of a statement as a JSON object on one line. A name that is there already gets a number: `id_1`.
 ///

@@ -18,7 +18,8 @@
 //!
 //! A head can promise what row 900,000 does not keep. The reader then ends with a [`ReadError`], and all it gave before
 //! is void: write its output where it can be dropped, and keep the text itself. What a reader gives until the end is the
-//! whole content of the records: every character of a value, in its order. [`Form::JsonLines`] alone leaves lines out, and counts them,
+//! whole content of the records: every character of a value, in its order. Spaces that stand around
+//! all delimiters are not part of values. [`Form::JsonLines`] alone leaves lines out, and counts them,
 //! and [`Form::JsonElements`] what follows the place where JSON breaks.
 //!
 //! ```
@@ -50,6 +51,9 @@ pub use broken::{Break, BrokenJson};
 pub use encoded::{Decoder, ENCODED_CHARACTERS_MIN, Encoded, NotBase64, encoded};
 pub use readers::{
     COLUMNS_MAX, Column, DIGITS_MAX, ELEMENT_BYTES_MAX, Error, Fault, LINE_BYTES_MAX, NAME_BYTES_MAX,
-    PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, without_references,
+    PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, named_delimiter,
+    without_references,
 };
-pub use recognize::{COLUMN_KEYS, Form, HEAD_BYTES_MAX, Hints, Layout, Tabular, recognize, tabular, without_mark};
+pub use recognize::{
+    Blanks, COLUMN_KEYS, Form, HEAD_BYTES_MAX, Hints, Layout, Tabular, recognize, tabular, without_mark,
+};

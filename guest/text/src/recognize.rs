@@ -3,6 +3,7 @@
 //! Each form that the text could have is tried: its [`Reader`](crate::Reader) reads the beginning, and what it found has
 //! to be evidence enough. So nothing is recognized that the reader would not accept.
 
+mod blanks;
 mod delimited;
 mod json;
 mod lines;
@@ -49,12 +50,15 @@ pub enum Form {
         /// What is wrong there.
         fault: SyntaxError,
     },
-    /// Cells with a delimiter between them: CSV and TSV.
+    /// Cells with a delimiter between them: CSV and TSV. A first line that [names](crate::named_delimiter) the delimiter is not
+    /// among the rows.
     Delimited {
         /// The delimiter, an ASCII character.
         delimiter: u8,
         /// Whether the first row holds the names of the columns. Otherwise they are `column_1` and so on.
         header: bool,
+        /// The spaces around delimiters that are not part of cells.
+        blanks: Blanks,
     },
     /// One table of Markdown, with any text around it.
     MarkdownTable,
@@ -92,6 +96,16 @@ pub enum Form {
     /// One JSON document that is a table. [`tabular`] finds it; the outside of its report are the bytes around the rows, and
     /// other members are not part of the records.
     Tabular(Tabular),
+}
+
+/// Spaces outside quotes that are not part of the cells of [`Form::Delimited`]. [`recognize`] finds them where they stand at
+/// every delimiter it looks at, so that a space of one cell stays in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blanks {
+    /// Those before a cell, as in `a, "b, c", 1`.
+    pub leading: bool,
+    /// Those behind a cell, as in `a ,"b, c" ,1`; at most 4,096 in a row.
+    pub trailing: bool,
 }
 
 impl Form {
@@ -170,13 +184,15 @@ pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
         Some(json::Values::Document) => return None,
         None => {}
     }
-    let recognizers: [fn(&Head<'_>) -> Option<Form>; 13] = [
+    let recognizers: [fn(&Head<'_>) -> Option<Form>; 15] = [
+        delimited::named,
         json::lines,
         python::literal,
         json::within,
         json::elements,
         lines::markdown,
         lines::ruled,
+        delimited::spaced,
         lines::aligned,
         lines::padded,
         lines::blocks,

@@ -165,6 +165,47 @@ fn log() {
     assert_eq!(outline.kind, "log of 61 lines, 3 levels, from 2026-01-02T03:04:00Z to 2026-01-02T03:05:00Z");
 }
 
+/// The range in the outline of a log with these times.
+fn range(times: &[&str]) -> String {
+    let text: String = times.iter().map(|time| format!("{time} INFO one\n")).collect();
+    let kind = outline(&text).kind;
+    kind.split_once("1 level, from ").map(|(_, range)| range.to_owned()).unwrap_or(kind)
+}
+
+#[test]
+fn the_range_of_a_log_is_from_its_least_to_its_greatest_time() {
+    let newest_first = ["2026-01-02T03:04:07Z", "2026-01-02T03:04:06Z", "2026-01-02T03:04:05Z"];
+    assert_eq!(range(&newest_first), "2026-01-02T03:04:05Z to 2026-01-02T03:04:07Z");
+    let merged =
+        ["2026-01-02 03:04:06,500", "2026-01-02 03:04:05,250", "2026-01-02 03:04:06,750", "2026-01-02 03:04:06"];
+    assert_eq!(range(&merged), "2026-01-02 03:04:05,250 to 2026-01-02 03:04:06,750");
+    let months = ["[01/Feb/2026:00:00:01 +0100]", "[31/Jan/2026:23:59:59 +0100]", "[01/Feb/2026:00:00:00 +0100]"];
+    assert_eq!(range(&months), "31/Jan/2026:23:59:59 +0100 to 01/Feb/2026:00:00:01 +0100");
+    let without_year = ["Feb 10 09:00:00", "Feb  9 10:00:00", "Mar  1 00:00:00", "Feb 11 00:00:00"];
+    assert_eq!(range(&without_year), "Feb  9 10:00:00 to Mar  1 00:00:00");
+    assert_eq!(range(&["10:00:02", "10:00:01", "10:00:00"]), "10:00:00 to 10:00:02");
+}
+
+#[test]
+fn the_range_of_a_log_whose_times_have_no_order_is_from_first_to_last() {
+    let zones = ["2026-03-29T01:59:59+01:00", "2026-03-29T03:00:00+02:00", "2026-03-29T02:10:00+01:00"];
+    assert_eq!(range(&zones), "2026-03-29T01:59:59+01:00 to 2026-03-29T02:10:00+01:00");
+    let formats = ["2026-01-02 03:04:05", "2026-01-02 03:04:07", "Jan  2 03:04:06"];
+    assert_eq!(range(&formats), "2026-01-02 03:04:05 to Jan  2 03:04:06");
+    assert_eq!(range(&["Foo  2 03:04:07", "Foo  2 03:04:06", "Foo  2 03:04:05"]), "Foo  2 03:04:07 to Foo  2 03:04:05");
+    // Over the new year, and over midnight.
+    assert_eq!(range(&["Dec 30 10:00:00", "Dec 31 10:00:00", "Jan  1 10:00:00"]), "Dec 30 10:00:00 to Jan  1 10:00:00");
+    assert_eq!(range(&["22:00:00", "23:30:00", "01:15:00"]), "22:00:00 to 01:15:00");
+}
+
+#[test]
+fn the_range_of_a_log_does_not_need_a_time_in_its_last_line() {
+    let text =
+        "2026-01-02T03:04:07Z INFO one\n2026-01-02T03:04:05Z INFO two\n2026-01-02T03:04:06Z INFO three\n\tat main\n";
+    let kind = outline(text).kind;
+    assert!(kind.ends_with("from 2026-01-02T03:04:05Z to 2026-01-02T03:04:07Z"), "{kind}");
+}
+
 #[test]
 fn blocks() {
     let outline = outline("\nOne block,\nof two lines.\n\n\nAnother one.\n");
@@ -236,6 +277,27 @@ fn mixtures() -> impl Strategy<Value = String> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn the_range_of_a_log_holds_all_its_times(
+        times in prop::collection::vec((1990..2040, 1_usize..13, 1..29, 0..24, 0..60, prop::option::of(0..1000)), 3..40),
+        is_named: bool, length in 1_usize..100,
+    ) {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let spelled = |&(year, month, day, hour, minute, thousandths): &(i32, usize, i32, i32, i32, Option<i32>)| {
+            let fraction = thousandths.map(|thousandths| format!(".{thousandths:03}")).unwrap_or_default();
+            match is_named {
+                true => format!("{day:02}/{}/{year}:{hour:02}:{minute:02}:07{fraction} +0200", MONTHS[month - 1]),
+                false => format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:07{fraction} +0200"),
+            }
+        };
+        let text: String = times.iter().map(|time| format!("{} INFO one\n", spelled(time))).collect();
+        let kind = sliced(text.as_bytes(), length).kind;
+        let (least, greatest) = (times.iter().min().map(spelled), times.iter().max().map(spelled));
+        let range = format!("from {} to {}", least.unwrap_or_default(), greatest.unwrap_or_default());
+        prop_assert!(kind.ends_with(&range), "{kind}: {range}");
+    }
 
     #[test]
     fn slices_do_not_matter_and_entries_lie_in_the_text(text in mixtures(), length in 1_usize..100) {

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use lro_text::{Fault, Form};
+use lro_text::{Blanks, Fault, Form};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -25,7 +25,8 @@ def tuples(value, depth=0):
 def answer(request):
     kind, value = request
     if kind == "csv":
-        return [row for row in csv.reader(io.StringIO(value[1], newline=""), delimiter=value[0], strict=True) if row]
+        lines = io.StringIO(value[1], newline="")
+        return [row for row in csv.reader(lines, delimiter=value[0], skipinitialspace=value[2], strict=True) if row]
     if kind == "repr":
         text = repr(tuples(value))
         assert json.loads(json.dumps(ast.literal_eval(text))) == value
@@ -146,25 +147,12 @@ fn records() -> impl Strategy<Value = Vec<Value>> {
     proptest::collection::vec(record, 2..6)
 }
 
-#[test]
-fn csv_beside_python() {
-    let cell = prop_oneof![
-        3 => "[a-z0-9. ]{0,8}x?",
-        1 => "[a-z,;\"\n\t ]{0,12}".prop_map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))),
-        1 => "[a-z]{1,3}\"[a-z\"]{0,3}",
-    ];
-    let row = proptest::collection::vec(cell, 1..6);
-    let table = (proptest::sample::select(&[",", ";", "\t"][..]), proptest::collection::vec(row, 1..9), any::<bool>());
-    let tables: Vec<_> = samples(table, 2_000)
-        .into_iter()
-        .map(|(delimiter, rows, crlf)| {
-            let end = if crlf { "\r\n" } else { "\n" };
-            (delimiter, rows.iter().map(|row| row.join(delimiter) + end).collect::<String>())
-        })
-        .collect();
-    let requests: Vec<_> = tables.iter().map(|(delimiter, text)| json!(["csv", [delimiter, text]])).collect();
+/// Texts with a delimiter, and their lines beside the rows of Python.
+fn delimited_beside_python(tables: &[(&str, String)], leading: bool) {
+    let requests: Vec<_> = tables.iter().map(|(delimiter, text)| json!(["csv", [delimiter, text, leading]])).collect();
     for ((delimiter, text), rows) in tables.iter().zip(python(&requests)) {
-        let form = Form::Delimited { delimiter: delimiter.as_bytes()[0], header: false };
+        let blanks = Blanks { leading, trailing: false };
+        let form = Form::Delimited { delimiter: delimiter.as_bytes()[0], header: false, blanks };
         let found = lines(&form, text).expect("CSV");
         let cells = |line: &String| -> Vec<Value> {
             let record: Map<String, Value> = serde_json::from_str(line).expect("an object");
@@ -180,6 +168,35 @@ fn csv_beside_python() {
         };
         assert_eq!(Value::from(found.iter().map(cells).collect::<Vec<_>>()), rows, "{text:?}");
     }
+}
+
+/// Tables whose rows have at least so many cells, with one of these behind delimiters.
+fn tables(cells_min: usize, spaces: &'static [&str]) -> Vec<(&'static str, String)> {
+    let cell = prop_oneof![
+        3 => "[a-z0-9. ]{0,8}x?",
+        1 => "[a-z,;\"\n\t ]{0,12}".prop_map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))),
+        1 => "[a-z]{1,3}\"[a-z\"]{0,3}",
+    ];
+    let cell = (proptest::sample::select(spaces), cell).prop_map(|(space, cell)| format!("{space}{cell}"));
+    let row = proptest::collection::vec(cell, cells_min..6);
+    let table = (proptest::sample::select(&[",", ";", "\t"][..]), proptest::collection::vec(row, 1..9), any::<bool>());
+    samples(table, 2_000)
+        .into_iter()
+        .map(|(delimiter, rows, crlf)| {
+            let end = if crlf { "\r\n" } else { "\n" };
+            (delimiter, rows.iter().map(|row| row.join(delimiter) + end).collect::<String>())
+        })
+        .collect()
+}
+
+#[test]
+fn csv_beside_python() {
+    delimited_beside_python(&tables(1, &[""]), false);
+}
+
+#[test]
+fn csv_with_spaces_behind_delimiters_beside_python() {
+    delimited_beside_python(&tables(2, &["", " ", "   "]), true);
 }
 
 #[test]

@@ -2,13 +2,18 @@
 
 mod support;
 
-use lro_text::Form;
+use lro_text::{Blanks, Form};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use support::{dice, form, read, slices};
 
 const SEEDS: &[&str] = &[
     "id,name\n1,\"A, b\"\n2,x\n3,y\n",
+    "id , name , place\n1 , \"A, b\" , x\n2 , x , y\n3 , y , z\n",
+    "id; place\n1; x\n2; \"y; z\"\n",
+    "id |name |place\n1 |x |y\n2 |\"y \"\"z\" |a\n",
+    "sep=;\r\nid;name\r\n1;\"A; b\"\r\n2;x\r\n",
+    "SEP=^\nid^name\n1^x, y\n",
     "1\tAda\tLondon\r\n2\tGrace\tNew York\r\n3\tLinus\tHelsinki\r\n",
     "{\"a\": 1}\n{\"a\": [2, {}]}\n",
     "Found 2:\n\n[{\"title\": \"Alien\", \"year\": 1979}]\n\n{\"title\": \"Aliens\"}\n",
@@ -63,10 +68,12 @@ proptest! {
     /// Every reader takes any text: it gives JSON, or an error that does not depend on the slices.
     #[test]
     fn every_reader_takes_any_text(text in mutated(), cuts in dice(), flag in any::<bool>()) {
+        let blanks = Blanks { leading: flag, trailing: text.len() % 2 == 0 };
         let forms = [
             Form::JsonValues,
             Form::JsonWithin { start: 0, document: flag },
-            Form::Delimited { delimiter: b',', header: flag },
+            Form::Delimited { delimiter: b',', header: flag, blanks: Blanks::default() },
+            Form::Delimited { delimiter: b',', header: flag, blanks },
             Form::MarkdownTable,
             Form::RuledTable,
             Form::AlignedTable,

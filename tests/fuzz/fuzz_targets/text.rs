@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use libfuzzer_sys::fuzz_target;
-use lro_text::{Error, Form, Hints, Layout, ReadError, Reader, Report, Tabular, recognize, tabular};
+use lro_text::{Blanks, Error, Form, Hints, Layout, ReadError, Reader, Report, Tabular, recognize, tabular};
 use serde_json::value::RawValue;
 
 fn read(form: &Form, text: &str, slice_bytes: usize) -> Result<(Vec<u8>, Report), ReadError> {
@@ -35,7 +35,12 @@ fuzz_target!(|data: &[u8]| {
     let forms = [
         Form::JsonValues,
         Form::JsonWithin { start: 0, document: seed & 1 == 0 },
-        Form::Delimited { delimiter: b',', header: seed & 1 == 0 },
+        Form::Delimited { delimiter: b',', header: seed & 1 == 0, blanks: Blanks::default() },
+        Form::Delimited {
+            delimiter: b',',
+            header: true,
+            blanks: Blanks { leading: seed & 2 == 0, trailing: seed & 4 == 0 },
+        },
         Form::MarkdownTable,
         Form::RuledTable,
         Form::AlignedTable,

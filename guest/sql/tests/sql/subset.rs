@@ -68,7 +68,21 @@ fn records_that_are_not_objects_are_the_column_value() {
         rows("SELECT value, value * 2 AS twice FROM t WHERE value > 1 ORDER BY value DESC", "1\n2\n3\n"),
         [r#"{"value":3,"twice":6}"#, r#"{"value":2,"twice":4}"#]
     );
-    assert_eq!(rows("SELECT * FROM t LIMIT 1", "\"a\"\n\"b\"\n"), [r#"{"value":"a"}"#]);
+    let texts = "\"an apple\"\n\"a pear\"\n\"two apples\"\n[\"apple\"]\n";
+    assert_eq!(rows("SELECT * FROM t LIMIT 1", texts), [r#"{"value":"an apple"}"#]);
+    assert_eq!(
+        rows("SELECT value FROM t WHERE value LIKE '%apple%' AND length(value) > 9", texts),
+        [r#"{"value":"two apples"}"#]
+    );
+    assert_eq!(
+        rows("SELECT value[1] AS f, count(*) AS n FROM t GROUP BY 1 ORDER BY n", texts),
+        [r#"{"f":"apple","n":1}"#, r#"{"f":null,"n":3}"#]
+    );
+    // Beside objects, it is the whole record.
+    assert_eq!(
+        rows("SELECT value, value->'value' AS v FROM t", "\"a\"\n{\"value\":1}\n"),
+        [r#"{"value":"a","v":null}"#, r#"{"value":{"value":1},"v":1}"#]
+    );
 }
 
 #[test]

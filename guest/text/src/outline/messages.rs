@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lro_json::write::thousands;
 
+use super::times::Times;
 use super::{Entry, Outline};
 use crate::structure::{Level, stamp};
 
@@ -27,8 +28,7 @@ pub(super) struct Messages {
     messages: BTreeMap<Vec<u8>, Counted>,
     /// Some messages were forgotten: counts are at least what is said.
     forgot: bool,
-    first_time: Option<String>,
-    last_time: Vec<u8>,
+    times: Times,
     /// The message of the line, kept for its memory.
     masked: Vec<u8>,
 }
@@ -55,11 +55,9 @@ impl Messages {
         let line = line.get(..line.len().min(LINE_BYTES_MAX)).unwrap_or_default();
         let stamp = stamp(line);
         if let Some(time) = stamp.time {
-            self.first_time.get_or_insert_with(|| String::from_utf8_lossy(time).into_owned());
-            self.last_time.clear();
-            self.last_time.extend_from_slice(time);
+            self.times.add(time);
         }
-        if stamp.time.is_none() && (stamp.level.is_none() || self.first_time.is_some()) {
+        if stamp.time.is_none() && (stamp.level.is_none() || !self.times.is_empty()) {
             return;
         }
         if let Some((level, spelled)) = stamp.level
@@ -70,7 +68,7 @@ impl Messages {
             }
             counted.add(number);
         }
-        mask(message(line, stamp.time), &mut self.masked);
+        mask(message(line, stamp.time.map(|time| time.text)), &mut self.masked);
         match self.messages.get_mut(&self.masked) {
             Some(counted) => counted.add(number),
             None => self.messages.entry(self.masked.clone()).or_default().add(number),
@@ -92,8 +90,8 @@ impl Messages {
         if levels > 0 {
             kind.push_str(&format!(", {levels} level{}", if levels == 1 { "" } else { "s" }));
         }
-        if let Some(first) = self.first_time {
-            kind.push_str(&format!(", from {first} to {}", String::from_utf8_lossy(&self.last_time)));
+        if let Some((from, to)) = self.times.range() {
+            kind.push_str(&format!(", from {from} to {to}"));
         }
         let mut notes = Vec::new();
         if self.forgot {

@@ -22,6 +22,7 @@
 
 mod entries;
 mod messages;
+mod times;
 
 use std::fmt::Write;
 

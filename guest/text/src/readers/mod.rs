@@ -3,6 +3,7 @@
 mod append;
 mod blocks;
 mod by_line;
+mod cells;
 mod columns;
 mod delimited;
 mod drawing;
@@ -21,6 +22,8 @@ mod records;
 mod rule;
 mod ruled;
 mod sample;
+mod separator;
+mod spaced;
 mod string;
 mod table;
 mod tabular;
@@ -32,9 +35,9 @@ mod yaml;
 use blocks::Blocks;
 pub(crate) use blocks::{is_record_heading, is_row_heading};
 use by_line::{ByLine, LineForm};
+use cells::Cells;
 use columns::Columns;
 pub(crate) use columns::{is_underline, starts};
-use delimited::Delimited;
 pub use error::{Error, Fault, ReadError};
 use html::Html;
 pub use html::without_references;
@@ -52,6 +55,7 @@ use records::Records;
 pub use records::{Column, Report};
 pub use rule::{DIGITS_MAX, Rule};
 use ruled::Ruled;
+pub use separator::named_delimiter;
 pub use table::{COLUMNS_MAX, SAMPLE_BYTES_MAX};
 pub use tabular::PARALLEL_BYTES_MAX;
 use tabular::{Parallel, Rows};
@@ -81,7 +85,7 @@ pub struct Reader {
 enum Kind {
     Values(Box<Values>),
     Within(Box<Within>),
-    Delimited(Box<Delimited>),
+    Cells(Box<Cells>),
     Python(Box<Python>),
     ByLine(Box<ByLine>),
     Markup(Box<Markup>),
@@ -106,7 +110,9 @@ impl Reader {
             Form::JsonLines => by_line(LineForm::Json(JsonLines::default())),
             &Form::JsonWithin { start, document } => Kind::Within(Box::new(Within::new(start, document))),
             &Form::JsonElements { start, count, .. } => Kind::Values(Box::new(Values::elements(start, count))),
-            &Form::Delimited { delimiter, header } => Kind::Delimited(Box::new(Delimited::new(delimiter, header))),
+            &Form::Delimited { delimiter, header, blanks } => {
+                Kind::Cells(Box::new(Cells::new(delimiter, header, blanks)))
+            }
             &Form::PythonLiteral { document } => Kind::Python(Box::new(Python::new(document))),
             Form::AlignedTable => by_line(LineForm::Columns(Columns::default())),
             &Form::KeyedBlocks { delimiter } => by_line(LineForm::Blocks(Blocks::new(delimiter))),
@@ -167,7 +173,7 @@ impl Reader {
         let ended = match self.kind {
             Kind::Values(values) => values.finish(records),
             Kind::Within(within) => within.finish(),
-            Kind::Delimited(delimited) => delimited.finish(records),
+            Kind::Cells(cells) => cells.finish(records),
             Kind::Python(python) => python.finish(),
             Kind::ByLine(by_line) => by_line.finish(records),
             Kind::Markup(markup) => markup.finish(),
@@ -195,7 +201,7 @@ impl Reader {
         }
         let records = &mut reader.records;
         match &mut reader.kind {
-            Kind::Delimited(delimited) => delimited.settle(records).ok()?,
+            Kind::Cells(cells) => cells.settle(records).ok()?,
             Kind::ByLine(by_line) => by_line.settle(records).ok()?,
             Kind::Html(html) => html.settle(records).ok()?,
             Kind::Values(_)
@@ -215,7 +221,7 @@ impl Kind {
         match self {
             Self::Values(values) => values.push(piece, records),
             Self::Within(within) => within.push(piece, records),
-            Self::Delimited(delimited) => delimited.push(piece.as_bytes(), records),
+            Self::Cells(cells) => cells.push(piece.as_bytes(), records),
             Self::Python(python) => python.push(piece.as_bytes(), records),
             Self::ByLine(by_line) => by_line.push(piece, records),
             Self::Markup(markup) => markup.push(piece, records),

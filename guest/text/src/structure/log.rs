@@ -1,6 +1,6 @@
 //! Time and level of a line of a log.
 
-use std::ops::Range;
+use super::time::{Layout, Spelling, Time};
 
 /// Bytes of a line in which its time is looked for.
 const TIME_BYTES: usize = 64;
@@ -9,13 +9,13 @@ const TIME_BYTES: usize = 64;
 const LEVEL_BYTES: usize = 160;
 
 /// Spellings of times: `d` is a digit, `s` a digit or a space, `A` a letter, `T` a `T` or a space. Longer ones first.
-const TIMES: [&[u8]; 6] = [
-    b"dddd-dd-ddTdd:dd:dd",
-    b"dddd/dd/ddTdd:dd:dd",
-    b"dd/AAA/dddd:dd:dd:dd",
-    b"AAA sd dd:dd:dd",
-    b"dddd.dd.ddTdd:dd:dd",
-    b"dd:dd:dd",
+const TIMES: [(&[u8], Spelling); 6] = [
+    (b"dddd-dd-ddTdd:dd:dd", Spelling::Dashes),
+    (b"dddd/dd/ddTdd:dd:dd", Spelling::Slashes),
+    (b"dd/AAA/dddd:dd:dd:dd", Spelling::Month),
+    (b"AAA sd dd:dd:dd", Spelling::WithoutYear),
+    (b"dddd.dd.ddTdd:dd:dd", Spelling::Points),
+    (b"dd:dd:dd", Spelling::Clock),
 ];
 
 /// How bad what a line says is.
@@ -67,17 +67,17 @@ impl Level {
 /// What a line of a log begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp<'a> {
-    pub(crate) time: Option<&'a [u8]>,
+    pub(crate) time: Option<Time<'a>>,
     /// And how the line spells it.
     pub(crate) level: Option<(Level, &'a [u8])>,
 }
 
 /// Reads time and level.
 pub(crate) fn stamp(line: &[u8]) -> Stamp<'_> {
-    Stamp { time: time(line).and_then(|range| line.get(range)), level: level(line) }
+    Stamp { time: time(line), level: level(line) }
 }
 
-fn time(line: &[u8]) -> Option<Range<usize>> {
+fn time(line: &[u8]) -> Option<Time<'_>> {
     let last = line.len().min(TIME_BYTES);
     let starts = (0..last).filter(|&at| at == 0 || !is_word(line.get(at - 1)));
     starts.into_iter().find_map(|at| {
@@ -86,8 +86,10 @@ fn time(line: &[u8]) -> Option<Range<usize>> {
         if !rest.first()?.is_ascii_digit() && rest.get(3) != Some(&b' ') {
             return None;
         }
-        let length = TIMES.iter().find(|time| is_like(rest, time))?.len();
-        Some(at..at + length + fraction_and_zone(rest.get(length..).unwrap_or_default()))
+        let &(like, spelling) = TIMES.iter().find(|(like, _)| is_like(rest, like))?;
+        let local = like.len() + fraction_length(rest.get(like.len()..)?);
+        let text = rest.get(..local + zone_length(rest.get(local..)?))?;
+        Some(Time { text, layout: Layout { spelling, local } })
     })
 }
 
@@ -102,23 +104,27 @@ fn is_like(text: &[u8], time: &[u8]) -> bool {
         })
 }
 
-/// Bytes of `.123`, `,123`, `Z`, `+01:00`, ` +0100`.
-fn fraction_and_zone(rest: &[u8]) -> usize {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let mut length = 0;
-    if let [b'.' | b',', fraction @ ..] = rest
-        && digits(fraction) > 0
-    {
-        length += 1 + digits(fraction);
+/// Bytes of `.123`, `,123`.
+fn fraction_length(rest: &[u8]) -> usize {
+    match rest {
+        [b'.' | b',', fraction @ ..] if digits(fraction) > 0 => 1 + digits(fraction),
+        _ => 0,
     }
-    let rest = rest.get(length..).unwrap_or_default();
+}
+
+/// Bytes of `Z`, `+01:00`, ` +0100`.
+fn zone_length(rest: &[u8]) -> usize {
     let space = usize::from(rest.first() == Some(&b' '));
     match rest.get(space..).unwrap_or_default() {
-        [b'Z', ..] if space == 0 => length + 1,
-        [b'+' | b'-', zone @ ..] if digits(zone) == 4 => length + space + 5,
-        [b'+' | b'-', zone @ ..] if is_like(zone, b"dd:dd") => length + space + 6,
-        _ => length,
+        [b'Z', ..] if space == 0 => 1,
+        [b'+' | b'-', zone @ ..] if digits(zone) == 4 => space + 5,
+        [b'+' | b'-', zone @ ..] if is_like(zone, b"dd:dd") => space + 6,
+        _ => 0,
     }
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// The first word that is a level: in capitals, or set off as in `[info]`, `level=info`, `info:`.

@@ -8,6 +8,7 @@ mod log;
 mod markdown;
 mod matches;
 mod source;
+mod time;
 
 use diff::Diff;
 pub(crate) use diff::{COMMIT, HUNK};
@@ -18,6 +19,7 @@ pub(crate) use log::{Level, stamp};
 use markdown::Markdown;
 use matches::Matches;
 use memchr::memchr;
+pub(crate) use time::{Layout, Time};
 
 use crate::shorten::floor_char;
 
@@ -141,7 +143,7 @@ fn log_place(before: &[u8], line: &[u8]) -> Vec<String> {
     let found =
         std::iter::once(line).chain(earlier).map(stamp).find(|stamp| stamp.time.is_some() || stamp.level.is_some());
     let Some(found) = found else { return Vec::new() };
-    let time = found.time.map(lossy);
+    let time = found.time.map(|time| lossy(time.text));
     time.into_iter().chain(found.level.map(|(level, _)| level.name().to_owned())).collect()
 }
 

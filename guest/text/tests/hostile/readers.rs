@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use lro_text::{Error, Fault, Form, HEAD_BYTES_MAX, Hints, Reader, Report, recognize};
+use lro_text::{Blanks, Error, Fault, Form, HEAD_BYTES_MAX, Hints, Reader, Report, recognize};
 
 use crate::memory::{alone, peak};
 
@@ -36,7 +36,12 @@ fn stream(form: &Form, before: &str, piece: &str, bytes: usize, after: &str) -> 
     result.map(|report| (report, written))
 }
 
-const CSV: Form = Form::Delimited { delimiter: b',', header: true };
+const CSV: Form = delimited(false);
+const SPACED: Form = delimited(true);
+
+const fn delimited(spaced: bool) -> Form {
+    Form::Delimited { delimiter: b',', header: true, blanks: Blanks { leading: spaced, trailing: spaced } }
+}
 
 #[test]
 fn a_long_value_streams() {
@@ -46,12 +51,19 @@ fn a_long_value_streams() {
         (Form::JsonWithin { start: 6, document: true }, "Text:\n[\"", "abcdefgh", "\"]\n"),
         (CSV, "a,b\n1,", "abcdefgh", "\n"),
         (CSV, "a,b\n1,\"", "abc,def\n", "\"\n"),
+        (SPACED, "a, b\n1, x", "        ", "y\n"),
         (Form::PythonLiteral { document: true }, "['", "abcdefgh", "']"),
     ] {
         let (report, written) = stream(&form, before, piece, long, after).expect("records");
         assert_eq!(report.records, 1, "{form:?}");
         assert!(written > long as u64, "{form:?}");
     }
+}
+
+#[test]
+fn spaces_around_delimiters_are_not_held() {
+    let (report, written) = stream(&SPACED, "a, b\n1, ", "        ", LONG_BYTES, "x\n2, y\n").expect("records");
+    assert_eq!((report.records, written), (2, 32));
 }
 
 #[test]
