@@ -1,8 +1,8 @@
 //! Finds the cells of secret columns in the tables of a text: CSV and its relatives, tables of Markdown and of command
 //! lines.
 //!
-//! The first line of a text may be the header of delimited or aligned cells, also below one that names the delimiter; the line before a rule is one of a table with
-//! rules. What a header names stays; cells below the name of a secret field are found.
+//! The first line of a text may be the header of delimited or aligned cells, also below one that names the delimiter; the line
+//! before a rule is one of a table with rules. What a header names stays; cells below the name of a secret field are found.
 
 use std::ops::Range;
 

@@ -78,13 +78,11 @@ impl<'a> Iterator for Rows<'a> {
     type Item = Vec<&'a str>;
 
     fn next(&mut self) -> Option<Vec<&'a str>> {
-        while !self.rest.is_empty() {
-            let row = self.row();
-            if row.len() > 1 || row.iter().any(|cell| !cell.trim().is_empty()) {
-                return Some(row);
-            }
-        }
-        None
+        let blank = self.rest.bytes().take_while(|byte| matches!(byte, b' ' | b'\r' | b'\n')).count();
+        let (before, _) = self.rest.split_at(blank);
+        let lines = if blank == self.rest.len() { blank } else { before.rfind('\n').map_or(0, |end| end + 1) };
+        self.rest = self.rest.get(lines..).unwrap_or_default();
+        (!self.rest.is_empty()).then(|| self.row())
     }
 }
 

@@ -27,72 +27,80 @@ pub(super) fn load(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> 
 
 /// A copy of compiled code in memory that nothing else can change, so that what is checked is what is loaded.
 #[derive(Debug)]
-#[cfg(not(target_os = "linux"))]
-pub(super) struct Copied(Vec<u8>);
+pub(super) enum Copied {
+    /// A sealed file in memory. It is mapped, not copied once more.
+    #[cfg(target_os = "linux")]
+    Sealed(File),
+    /// Where there are no such files, or this process may not write them.
+    Owned(Vec<u8>),
+}
 
-#[cfg(not(target_os = "linux"))]
 impl Copied {
     /// Copies a file from an offset on.
     pub(super) fn of(file: &File, from: u64) -> io::Result<Self> {
-        let mut code = Vec::new();
-        each_block(file, from, |block| Ok(code.extend_from_slice(block)))?;
-        Ok(Self(code))
+        #[cfg(target_os = "linux")]
+        if let Ok(memory) = sealed(file, from) {
+            return Ok(Self::Sealed(memory));
+        }
+        collected(file, from).map(Self::Owned)
     }
 
-    /// Passes all of it on, to check it.
+    /// Passes all of it on, in blocks, to check it.
     pub(super) fn each_block(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
-        Ok(read(&self.0))
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Sealed(memory) => each_block(memory, 0, |block| {
+                read(block);
+                Ok(())
+            }),
+            Self::Owned(code) => {
+                read(code);
+                Ok(())
+            }
+        }
     }
 
     /// As [`load`]. Only for code that was authenticated with the key of the cache.
     pub(super) fn load(self, engine: &Engine) -> wasmtime::Result<Component> {
-        load(engine, &self.0)
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Sealed(memory) => {
+                let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+                load_sealed(engine, &memory, path.as_ref())
+            }
+            Self::Owned(code) => load(engine, &code),
+        }
     }
 }
 
-/// A copy of compiled code in memory that nothing else can change, so that what is checked is what is loaded. It is mapped,
-/// not copied once more.
-#[derive(Debug)]
-#[cfg(target_os = "linux")]
-pub(super) struct Copied(File);
+fn collected(file: &File, from: u64) -> io::Result<Vec<u8>> {
+    let mut code = Vec::new();
+    each_block(file, from, |block| {
+        code.extend_from_slice(block);
+        Ok(())
+    })?;
+    Ok(code)
+}
 
 #[cfg(target_os = "linux")]
-impl Copied {
-    /// Copies a file from an offset on.
-    pub(super) fn of(file: &File, from: u64) -> io::Result<Self> {
-        let mut memory = anonymous::file("lro-code")?;
-        each_block(file, from, |block| memory.write_all(block))?;
-        anonymous::sealed(memory).map(Self)
-    }
+fn sealed(file: &File, from: u64) -> io::Result<File> {
+    let mut memory = anonymous::file("lro-code")?;
+    each_block(file, from, |block| memory.write_all(block))?;
+    anonymous::sealed(memory)
+}
 
-    /// Passes all of it on, block by block, to check it.
-    pub(super) fn each_block(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
-        each_block(&self.0, 0, |block| {
-            read(block);
-            Ok(())
-        })
-    }
-
-    /// As [`load`]. Only for code that was authenticated with the key of the cache.
-    pub(super) fn load(self, engine: &Engine) -> wasmtime::Result<Component> {
-        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
-        self.load_at(engine, path)
-    }
-
-    /// As [`load`](Self::load), with the path by which this process opens the memory.
-    fn load_at(self, engine: &Engine, path: impl AsRef<Path>) -> wasmtime::Result<Component> {
-        fail_point!("policy::load-code", wasmtime::Error::new);
-        // SAFETY: as for `load`; the memory is sealed, so that its mapping does not change.
-        #[expect(unsafe_code, reason = "as for `load`")]
-        let mapped = unsafe { Component::deserialize_file(engine, path) };
-        mapped.or_else(|error| {
-            // Where `/proc` is not mounted, or memory of this kind may not be mapped as code.
-            tracing::debug!(%error, "compiled code is copied, as it cannot be mapped");
-            let mut code = Vec::new();
-            self.each_block(|block| code.extend_from_slice(block))?;
-            load(engine, &code)
-        })
-    }
+/// Maps the code in sealed memory that this process opens by a path, or copies it.
+#[cfg(target_os = "linux")]
+fn load_sealed(engine: &Engine, memory: &File, path: &Path) -> wasmtime::Result<Component> {
+    fail_point!("policy::load-code", wasmtime::Error::new);
+    // SAFETY: as for `load`; the memory is sealed, so that its mapping does not change.
+    #[expect(unsafe_code, reason = "as for `load`")]
+    let mapped = unsafe { Component::deserialize_file(engine, path) };
+    mapped.or_else(|error| {
+        // Where `/proc` is not mounted, or memory of this kind may not be mapped as code.
+        tracing::debug!(%error, "compiled code is copied, as it cannot be mapped");
+        load(engine, &collected(memory, 0)?)
+    })
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -108,11 +116,14 @@ mod tests {
         file.write_all(b"head").unwrap();
         file.write_all(&Component::new(&engine, COMPONENT).unwrap().serialize().unwrap()).unwrap();
         let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains("/memfd:lro-code");
-        let copied = Copied::of(&file, 4).unwrap().load_at(&engine, "/no/such/file").unwrap();
+        let copied = load_sealed(&engine, &sealed(&file, 4).unwrap(), "/no/such/file".as_ref()).unwrap();
         assert!(!mapped());
         drop(copied);
         let component = Copied::of(&file, 4).unwrap().load(&engine).unwrap();
         assert!(mapped());
+        drop(component);
+        let component = Copied::Owned(collected(&file, 4).unwrap()).load(&engine).unwrap();
+        assert!(!mapped());
         drop(component);
     }
 
@@ -120,12 +131,11 @@ mod tests {
     fn a_copy_of_compiled_code_is_sealed() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"code").unwrap();
-        let mut copy = Copied::of(&file, 0).unwrap();
-        let error = copy.0.write_all(b"other").unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let mut memory = sealed(&file, 0).unwrap();
+        assert_eq!(memory.write_all(b"other").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         file.write_all(b", changed").unwrap();
         let mut found = Vec::new();
-        copy.each_block(|block| found.extend_from_slice(block)).unwrap();
+        Copied::Sealed(memory).each_block(|block| found.extend_from_slice(block)).unwrap();
         assert_eq!(found, b"code");
     }
 }
