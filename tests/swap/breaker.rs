@@ -7,13 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use lro_host::filter::{Filter, FilterError, Outcome};
-use lro_host::policy::{Admission, BreakerSettings, LoadOptions, Policy, Slot, SlotError, SlotSettings};
+use lro_host::policy::{Admission, BreakerSettings, Policy, Slot, SlotError, SlotSettings};
 use lro_host::sandbox::{CallError, Limits, Sandbox};
 use lro_host::settings::FailureMode;
 use lro_tests::{hostile_policy, processor_time};
 use tempfile::TempDir;
 
-use crate::support::{act, acting, component, filter, payload, policy, signed, strict, version};
+use crate::support::{act, acting, component, filter, patient, payload, policy, signed, strict, version};
 
 fn kind(filter: &Filter, behaviour: &str) -> &'static str {
     act(filter, behaviour).failure.as_ref().map_or("none", FilterError::kind)
@@ -119,7 +119,7 @@ fn every_fault_of_a_policy_parks_it() {
 fn bombs_park_a_policy() {
     let root = TempDir::new().unwrap();
     let counting = Sandbox::with_fuel().unwrap();
-    let counted = Policy::from_bytes(&counting, &component(), &LoadOptions::default()).unwrap();
+    let counted = Policy::from_bytes(&counting, &component(), &patient()).unwrap();
     let bounds = |limits: Limits| Limits { wall_time: Duration::from_secs(10), ..limits };
     for (policy, limits, expected) in [
         // Every policy has more elements and instances than that.

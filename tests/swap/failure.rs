@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use lro_host::filter::{Filter, Outcome};
-use lro_host::policy::{Conditions, LoadError, Location, Registry, RegistrySettings, TenantPolicy};
+use lro_host::policy::{Conditions, LoadError, Location, Registry, TenantPolicy};
 use lro_host::settings::FailureMode;
 use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::{hostile_policy, sandbox};
 use tempfile::TempDir;
 
-use crate::support::{act, component, filter, payload, strict, with_trap_at_start};
+use crate::support::{act, component, filter, payload, registry_settings, strict, with_trap_at_start};
 
 /// Behaviours, the kind of their failure, and whether the policy had decided to write by then.
 const FAULTS: [(&str, &str, bool); 13] = [
@@ -121,7 +121,7 @@ fn check(filter: &Filter, behaviour: &str, kind: &str, wrote: bool) {
 fn a_tenant_without_a_good_policy_follows_its_failure_mode() {
     let root = TempDir::new().unwrap();
     let path = |name: &str| root.path().join(name);
-    let registry = Registry::new(sandbox().clone(), RegistrySettings::default()).unwrap();
+    let registry = Registry::new(sandbox().clone(), registry_settings()).unwrap();
     fs::write(path("corrupt.wasm"), &component()[..1000]).unwrap();
     fs::write(path("trap.wasm"), with_trap_at_start(&component())).unwrap();
     fs::write(path("good.wasm"), component()).unwrap();

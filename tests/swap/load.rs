@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::signing::Signer;
 use crate::support::{
-    all_replaced, answers, component, filter, policy, replaced, signature, version, with_note, with_trap_at_start,
-    with_work,
+    all_replaced, answers, component, filter, patient, policy, registry_settings, replaced, signature, version,
+    with_note, with_trap_at_start, with_work,
 };
 
 fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, LoadError> {
@@ -24,7 +24,7 @@ fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, LoadError> {
 }
 
 fn pinned(bytes: &[u8]) -> LoadOptions {
-    LoadOptions { pin: Some(Digest::of(bytes)), ..LoadOptions::default() }
+    LoadOptions { pin: Some(Digest::of(bytes)), ..patient() }
 }
 
 // Whichever bit is flipped, the digest refuses it, and nothing is compiled.
@@ -55,7 +55,7 @@ fn an_unsigned_policy_never_replaces_a_signed_one() {
         let _ = fs::remove_file(&beside);
         signature.into_iter().for_each(|text| fs::write(&beside, text).unwrap());
     };
-    let registry = Registry::new(sandbox().clone(), RegistrySettings::default()).unwrap();
+    let registry = Registry::new(sandbox().clone(), registry_settings()).unwrap();
     put(&version(1), Some(trusted.sign(&version(1))));
     let signers = vec![trusted.public(), second.public()];
     registry
@@ -85,7 +85,7 @@ fn an_unsigned_policy_never_replaces_a_signed_one() {
 
     fs::write(&beside, "x".repeat(5000)).unwrap();
     assert!(matches!(Source::read(&file, u64::MAX), Err(LoadError::TooLarge { found: 5000, limit: 4096 })));
-    let options = LoadOptions { signers: vec![trusted.public()], ..LoadOptions::default() };
+    let options = LoadOptions { signers: vec![trusted.public()], ..patient() };
     assert!(matches!(load(&new, &options), Err(LoadError::Unsigned)));
 }
 
@@ -98,7 +98,7 @@ fn what_was_hashed_is_what_runs() {
     let digests = [Digest::of(&versions[0]), Digest::of(&versions[1])];
     fs::write(&file, &versions[0]).unwrap();
     let cache = lro_host::policy::CompileCache::open(root.path().join("compiled")).unwrap();
-    let options = LoadOptions { cache: Some(cache), pin: Some(digests[0]), ..LoadOptions::default() };
+    let options = LoadOptions { cache: Some(cache), pin: Some(digests[0]), ..patient() };
     let done = AtomicBool::new(false);
     let (mut loaded, mut refused) = (0, 0);
     thread::scope(|scope| {
@@ -141,7 +141,7 @@ fn what_is_no_component_is_refused_by_name() {
     let root = TempDir::new().unwrap();
     let path = |name: &str| root.path().join(name);
     let try_file = |name: &str| {
-        let answer = Policy::from_file(sandbox(), &path(name), &LoadOptions::default());
+        let answer = Policy::from_file(sandbox(), &path(name), &patient());
         answer.map(|policy| *policy.digest())
     };
     let code = sandbox().engine().precompile_component(&component()).unwrap();
@@ -175,7 +175,7 @@ fn bad_policies_never_take_over() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("policy.wasm");
     fs::write(&file, version(1)).unwrap();
-    let options = LoadOptions { bytes_max: 1 << 20, ..LoadOptions::default() };
+    let options = LoadOptions { bytes_max: 1 << 20, ..patient() };
     let registry =
         Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
     registry.add("acme", TenantPolicy { location: Location::File(file.clone()), ..TenantPolicy::default() }).unwrap();

@@ -17,7 +17,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::support::{act, calling, filter, leftovers, signature, signed, version};
+use crate::support::{act, calling, filter, leftovers, patient, signature, signed, version};
 
 const TENANTS: [&str; 2] = ["acme", "other"];
 const VERSIONS: u32 = 4;
@@ -215,7 +215,7 @@ impl<'a> World<'a> {
 }
 
 fn registry(cache: &CompileCache, root: &Path) -> Registry {
-    let options = LoadOptions { cache: Some(cache.clone()), ..LoadOptions::default() };
+    let options = LoadOptions { cache: Some(cache.clone()), ..patient() };
     let settings = RegistrySettings { options, kept: Some(root.join("kept")), ..RegistrySettings::default() };
     Registry::new(sandbox().clone(), settings).unwrap()
 }

@@ -15,7 +15,9 @@ use lro_host::policy::{
 use lro_tests::{hostile_policy, rounds, sandbox, target, wait_until};
 use tempfile::TempDir;
 
-use crate::support::{act, acting, answers, filter, payload, signature, signed, strict, version};
+use crate::support::{
+    act, acting, answers, filter, patient, payload, registry_settings, signature, signed, strict, version,
+};
 
 fn from(file: PathBuf) -> TenantPolicy {
     TenantPolicy { location: Location::File(file), ..TenantPolicy::default() }
@@ -23,7 +25,7 @@ fn from(file: PathBuf) -> TenantPolicy {
 
 /// A registry that remembers good policies below `root`.
 fn remembering(root: &Path) -> Registry {
-    let settings = RegistrySettings { kept: Some(root.join("kept")), ..RegistrySettings::default() };
+    let settings = RegistrySettings { kept: Some(root.join("kept")), ..registry_settings() };
     Registry::new(sandbox().clone(), settings).unwrap()
 }
 
@@ -128,7 +130,7 @@ fn the_same_component_is_compiled_once() {
     fs::write(&one, version(1)).unwrap();
     fs::write(&other, version(2)).unwrap();
     let cache = CompileCache::open(root.path().join("compiled")).unwrap();
-    let options = LoadOptions { cache: Some(cache), ..LoadOptions::default() };
+    let options = LoadOptions { cache: Some(cache), ..patient() };
     let registry =
         Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
     let tenants = (0..100).map(|number| (format!("t{number:02}"), from(one.clone())));
@@ -166,7 +168,7 @@ fn tenants_that_swap_do_not_disturb_each_other() {
     let root = TempDir::new().unwrap();
     let breaker = BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() };
     let slot = SlotSettings { breaker, ..SlotSettings::default() };
-    let registry = Registry::new(sandbox().clone(), RegistrySettings { slot, ..RegistrySettings::default() }).unwrap();
+    let registry = Registry::new(sandbox().clone(), RegistrySettings { slot, ..registry_settings() }).unwrap();
     // Held here, both versions stay compiled.
     let versions = [version(1), version(2)];
     let _held = [1, 2].map(|number: usize| {

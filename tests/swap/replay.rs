@@ -11,7 +11,7 @@ use lro_tests::sandbox;
 use tempfile::TempDir;
 
 use crate::signing::Signer;
-use crate::support::{answers, filter, signature, version};
+use crate::support::{answers, filter, patient, registry_settings, signature, version};
 
 const OLDER: Conditions = Conditions { pin: None, allow_older: true };
 
@@ -27,7 +27,7 @@ impl Signed {
     }
 
     fn registry(&self) -> Registry {
-        let settings = RegistrySettings { kept: Some(self.path("kept")), ..RegistrySettings::default() };
+        let settings = RegistrySettings { kept: Some(self.path("kept")), ..registry_settings() };
         Registry::new(sandbox().clone(), settings).unwrap()
     }
 
@@ -83,7 +83,7 @@ fn a_signature_for_another_tenant_is_refused() {
     assert_eq!((home.served(&registry, "acme"), home.served(&registry, "other")), (signature(1), signature(2)));
 
     // Without a tenant there is nothing to compare with.
-    let options = LoadOptions { signers: vec![home.signer.public()], ..LoadOptions::default() };
+    let options = LoadOptions { signers: vec![home.signer.public()], ..patient() };
     let policy = Policy::load(sandbox(), &home.source(1, "tenant=acme version=3"), &options).unwrap();
     assert_eq!(policy.claims().tenant.as_deref(), Some("acme"));
     let options = LoadOptions { tenant: Some("other".to_owned()), ..options };

@@ -10,7 +10,7 @@ use lro_host::policy::{Slot, Version};
 use lro_tests::{hostile_policy, rounds};
 use tempfile::TempDir;
 
-use crate::support::{act, filter, policy, signature, signed, strict, version};
+use crate::support::{act, filter, patient, policy, signature, signed, strict, version};
 
 const CLIENTS: usize = 8;
 
@@ -87,7 +87,7 @@ fn memory_is_flat_over_swaps() {
     let slot: Arc<Slot> = hostile_policy().into();
     let filter = filter(Arc::clone(&slot), root.path());
     let cache = lro_host::policy::CompileCache::open(root.path().join("compiled")).unwrap();
-    let options = lro_host::policy::LoadOptions { cache: Some(cache), ..Default::default() };
+    let options = lro_host::policy::LoadOptions { cache: Some(cache), ..patient() };
     let versions = [version(1), version(2)];
     // Each load makes a component anew, from compiled code.
     let load = |number: usize| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lro_host::filter::{Decision, Filter, Outcome, Request};
-use lro_host::policy::{Policy, Slot};
+use lro_host::policy::{CompileLimits, CompilePlace, Compiler, LoadOptions, Policy, RegistrySettings, Slot};
 use lro_host::sandbox::{Limits, Payload};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_tests::{always, filter_with, request, text};
@@ -144,9 +144,20 @@ pub(crate) fn answers(filter: &Filter) -> String {
     signed(&act(filter, "sign"))
 }
 
+/// Options by which a policy compiles, however busy the machine is: some tests compile what takes long.
+pub(crate) fn patient() -> LoadOptions {
+    let limits = CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() };
+    LoadOptions { compiler: Compiler::new(CompilePlace::Thread, limits), ..LoadOptions::default() }
+}
+
+/// Settings of a registry with [`patient`] options.
+pub(crate) fn registry_settings() -> RegistrySettings {
+    RegistrySettings { options: patient(), ..RegistrySettings::default() }
+}
+
 /// Compiles a policy for the test engine.
 pub(crate) fn policy(bytes: &[u8]) -> Policy {
-    Policy::from_bytes(lro_tests::sandbox(), bytes, &lro_host::policy::LoadOptions::default()).unwrap()
+    Policy::from_bytes(lro_tests::sandbox(), bytes, &patient()).unwrap()
 }
 
 /// A call that can be given up.

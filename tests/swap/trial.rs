@@ -13,7 +13,9 @@ use lro_host::policy::{
 use lro_tests::{hostile_policy, sandbox, wait_until};
 use tempfile::TempDir;
 
-use crate::support::{act, acting, answers, component, filter, payload, policy, signature, strict, version, with_note};
+use crate::support::{
+    act, acting, answers, component, filter, payload, policy, registry_settings, signature, strict, version, with_note,
+};
 
 const PROMOTE: Trial = Trial { calls: Some(10), time: None, promote: true };
 
@@ -142,7 +144,7 @@ fn a_new_file_goes_on_trial() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("policy.wasm");
     let next = with_note(&version(1), "next");
-    let settings = || RegistrySettings { kept: Some(root.path().join("kept")), ..RegistrySettings::default() };
+    let settings = || RegistrySettings { kept: Some(root.path().join("kept")), ..registry_settings() };
     let from =
         || TenantPolicy { location: Location::File(file.clone()), trial: Some(PROMOTE), ..TenantPolicy::default() };
     fs::write(&file, version(1)).unwrap();

@@ -9,19 +9,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lro_host::filter::Filter;
-use lro_host::policy::{DEBOUNCE, Location, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
+use lro_host::policy::{DEBOUNCE, Location, Registry, SlotStatus, TenantPolicy, Watch};
 use lro_tests::{sandbox, wait_until};
 use tempfile::TempDir;
 
 use crate::signing::Signer;
-use crate::support::{answers, filter, signature, version};
+use crate::support::{answers, filter, registry_settings, signature, version};
 
 fn from(file: PathBuf) -> TenantPolicy {
     TenantPolicy { location: Location::File(file), ..TenantPolicy::default() }
 }
 
 fn registry() -> Arc<Registry> {
-    Arc::new(Registry::new(sandbox().clone(), RegistrySettings::default()).unwrap())
+    Arc::new(Registry::new(sandbox().clone(), registry_settings()).unwrap())
 }
 
 /// A registry with one tenant, whose file is watched, and a filter of that tenant.
