@@ -26,37 +26,37 @@ use wasm_encoder::{
 use wasmparser::{BinaryReaderError, ComponentExternalKind, Encoding, Parser, Payload, Validator, WasmFeatures};
 
 /// The component that does a host's work: `guest/adapter`.
-const ADAPTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_adapter.wasm"));
+const ADAPTER: &[u8] = component!("lro_adapter.wasm");
 
 /// The component before policies of the contract 0.1.0: `guest/bridge`.
-const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_bridge.wasm"));
+const BRIDGE: &[u8] = component!("lro_bridge.wasm");
 
 /// The component between a client and a server over HTTP: `guest/middleware`.
-pub const MIDDLEWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_middleware.wasm"));
+pub const MIDDLEWARE: &[u8] = component!("lro_middleware.wasm");
 
 /// The component that forwards requests to one server elsewhere: `guest/forward`.
-pub const FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_forward.wasm"));
+pub const FORWARD: &[u8] = component!("lro_forward.wasm");
 
 /// What publishes the files of a filter that has them in memory, for [`MIDDLEWARE`]: `guest/store-memory`.
-pub const STORE_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_memory.wasm"));
+pub const STORE_MEMORY: &[u8] = component!("lro_store_memory.wasm");
 
 /// What publishes the files of a filter that has them in a directory, for [`MIDDLEWARE`]: `guest/store-directory`.
-pub const STORE_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_store_directory.wasm"));
+pub const STORE_DIRECTORY: &[u8] = component!("lro_store_directory.wasm");
 
 /// The component that reads offloads: `guest/reader`.
-pub const READER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_reader.wasm"));
+pub const READER: &[u8] = component!("lro_reader.wasm");
 
 /// The component that has tools for ACT: `guest/act`.
-pub const ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_act.wasm"));
+pub const ACT: &[u8] = component!("lro_act.wasm");
 
 /// What preopens the directory of offloads alone, for [`STORE_DIRECTORY`] behind [`ACT`]: `guest/act-directory`.
-pub const ACT_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_act_directory.wasm"));
+pub const ACT_DIRECTORY: &[u8] = component!("lro_act_directory.wasm");
 
 /// What is behind [`ACT`] where it only reads offloads: `guest/no-tools`.
-pub const NO_TOOLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_no_tools.wasm"));
+pub const NO_TOOLS: &[u8] = component!("lro_no_tools.wasm");
 
-const RESULTS_MEMORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_results_memory.wasm"));
-const RESULTS_DIRECTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_results_directory.wasm"));
+const RESULTS_MEMORY: &[u8] = component!("lro_results_memory.wasm");
+const RESULTS_DIRECTORY: &[u8] = component!("lro_results_directory.wasm");
 
 /// What the composed component exports.
 pub const FILTER: &str = "lro:adapter/filter@0.1.0";

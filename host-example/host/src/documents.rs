@@ -16,7 +16,7 @@ use crate::sandbox::{
 };
 
 /// The component of `guest/document-text`.
-pub const DOCUMENT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_document_text.wasm"));
+pub const DOCUMENT_COMPONENT: &[u8] = component!("lro_document_text.wasm");
 
 /// Default of the time in which one document is read: 2 s, enough for a few hundred pages, or 100,000 rows of five cells.
 pub const DOCUMENT_TIME_DEFAULT: Duration = Duration::from_secs(2);

@@ -37,10 +37,10 @@ use crate::sandbox::{Answered, CallError, Cost, Limits, PreparedExtraction, Sand
 use crate::store::{Offload, StoreError};
 
 /// The component of `guest/extract`: typed queries, jq programs and searches.
-pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
+pub const EXTRACT_COMPONENT: &[u8] = component!("lro_extract.wasm");
 
 /// The component of `guest/extract-sql`.
-pub const SQL_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract_sql.wasm"));
+pub const SQL_COMPONENT: &[u8] = component!("lro_extract_sql.wasm");
 
 /// Why a question could not be answered.
 #[derive(Debug, thiserror::Error)]

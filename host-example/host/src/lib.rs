@@ -56,6 +56,9 @@
 //!
 //! The threat model is in [`threat_model`], how to embed the crate in `host-example/docs/how-to/embedding.md`.
 
+#[macro_use]
+mod components;
+
 mod ahead;
 pub mod compose;
 mod digest;

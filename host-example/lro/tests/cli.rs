@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use lro_host::compose::READER;
+use lro_host::documents::DOCUMENT_COMPONENT;
+use lro_host::extract::{EXTRACT_COMPONENT, SQL_COMPONENT};
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
@@ -1450,4 +1453,20 @@ fn completions_and_pages_of_the_manual_name_every_subcommand() {
     // What is hidden is for the command itself.
     assert!(manual.join("lro.1").exists() && !manual.join("lro-compile.1").exists());
     assert_eq!(fs::read(scripts.join("lro")).unwrap(), home.prints(&["completions", "bash"]).into_bytes());
+}
+
+// A component that a constant holds is easily in a program once for each part of it that names the constant.
+#[test]
+fn the_program_has_each_component_once() {
+    let program = fs::read(env!("CARGO_BIN_EXE_lro")).unwrap();
+    for (name, component) in [
+        ("policy", DEFAULT_POLICY),
+        ("extract", EXTRACT_COMPONENT),
+        ("sql", SQL_COMPONENT),
+        ("document", DOCUMENT_COMPONENT),
+        ("reader", READER),
+    ] {
+        let part = &component[component.len() / 2..][..4096];
+        assert_eq!(program.windows(part.len()).filter(|window| *window == part).count(), 1, "{name}");
+    }
 }

@@ -70,7 +70,7 @@ pub const POLICY_BYTES_MAX: u64 = 64 << 20;
 const START_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The built-in policy, `guest/policy` of this workspace.
-pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
+pub const DEFAULT_POLICY: &[u8] = component!("lro_policy.wasm");
 
 /// Maximum size of component text quoted in an error, in bytes.
 const QUOTE_BYTES_MAX: usize = 1_000;
