@@ -137,7 +137,7 @@ impl CompileCache {
         wasmtime::ensure!(metadata.len() <= FILE_BYTES_MAX, "it is larger than {FILE_BYTES_MAX} bytes");
         let (mut expected, mut mac) = ([0; MAC_BYTES], self.mac(name));
         let is_whole = read_at(file, 0, &mut expected)? == MAC_BYTES;
-        let code = Copied::of(file, MAC_BYTES as u64)?;
+        let code = Copied::of(file, MAC_BYTES as u64, FILE_BYTES_MAX)?;
         code.each_block(|block| mac.update(block))?;
         wasmtime::ensure!(
             is_whole && mac.verify_slice(&expected).is_ok(),

@@ -36,13 +36,13 @@ pub(super) enum Copied {
 }
 
 impl Copied {
-    /// Copies a file from an offset on.
-    pub(super) fn of(file: &File, from: u64) -> io::Result<Self> {
+    /// Copies a file from an offset on, at most so many bytes, also if it grows meanwhile.
+    pub(super) fn of(file: &File, from: u64, bytes_max: u64) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
-        if let Ok(memory) = sealed(file, from) {
+        if let Ok(memory) = sealed(file, from, bytes_max) {
             return Ok(Self::Sealed(memory));
         }
-        collected(file, from).map(Self::Owned)
+        collected(file, from, bytes_max).map(Self::Owned)
     }
 
     /// Passes all of it on, in blocks, to check it.
@@ -73,9 +73,9 @@ impl Copied {
     }
 }
 
-fn collected(file: &File, from: u64) -> io::Result<Vec<u8>> {
+fn collected(file: &File, from: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut code = Vec::new();
-    each_block(file, from, |block| {
+    copy(file, from, bytes_max, |block| {
         code.extend_from_slice(block);
         Ok(())
     })?;
@@ -83,10 +83,19 @@ fn collected(file: &File, from: u64) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(target_os = "linux")]
-fn sealed(file: &File, from: u64) -> io::Result<File> {
+fn sealed(file: &File, from: u64, bytes_max: u64) -> io::Result<File> {
     let mut memory = anonymous::file("lro-code")?;
-    each_block(file, from, |block| memory.write_all(block))?;
+    copy(file, from, bytes_max, |block| memory.write_all(block))?;
     anonymous::sealed(memory)
+}
+
+fn copy(file: &File, from: u64, bytes_max: u64, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut left = bytes_max;
+    each_block(file, from, |block| {
+        let too_large = || io::Error::other(format!("it is larger than {bytes_max} bytes"));
+        left = left.checked_sub(block.len() as u64).ok_or_else(too_large)?;
+        to(block)
+    })
 }
 
 /// Maps the code in sealed memory that this process opens by a path, or copies it.
@@ -99,7 +108,7 @@ fn load_sealed(engine: &Engine, memory: &File, path: &Path) -> wasmtime::Result<
     mapped.or_else(|error| {
         // Where `/proc` is not mounted, or memory of this kind may not be mapped as code.
         tracing::debug!(%error, "compiled code is copied, as it cannot be mapped");
-        load(engine, &collected(memory, 0)?)
+        load(engine, &collected(memory, 0, u64::MAX)?)
     })
 }
 
@@ -116,13 +125,13 @@ mod tests {
         file.write_all(b"head").unwrap();
         file.write_all(&Component::new(&engine, COMPONENT).unwrap().serialize().unwrap()).unwrap();
         let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains("/memfd:lro-code");
-        let copied = load_sealed(&engine, &sealed(&file, 4).unwrap(), "/no/such/file".as_ref()).unwrap();
+        let copied = load_sealed(&engine, &sealed(&file, 4, u64::MAX).unwrap(), "/no/such/file".as_ref()).unwrap();
         assert!(!mapped());
         drop(copied);
-        let component = Copied::of(&file, 4).unwrap().load(&engine).unwrap();
+        let component = Copied::of(&file, 4, u64::MAX).unwrap().load(&engine).unwrap();
         assert!(mapped());
         drop(component);
-        let component = Copied::Owned(collected(&file, 4).unwrap()).load(&engine).unwrap();
+        let component = Copied::Owned(collected(&file, 4, u64::MAX).unwrap()).load(&engine).unwrap();
         assert!(!mapped());
         drop(component);
     }
@@ -131,11 +140,19 @@ mod tests {
     fn a_copy_of_compiled_code_is_sealed() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"code").unwrap();
-        let mut memory = sealed(&file, 0).unwrap();
+        let mut memory = sealed(&file, 0, 4).unwrap();
         assert_eq!(memory.write_all(b"other").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         file.write_all(b", changed").unwrap();
         let mut found = Vec::new();
         Copied::Sealed(memory).each_block(|block| found.extend_from_slice(block)).unwrap();
         assert_eq!(found, b"code");
+    }
+
+    #[test]
+    fn a_copy_of_compiled_code_is_bounded() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"head and code").unwrap();
+        assert!(Copied::of(&file, 5, 8).is_ok());
+        assert_eq!(Copied::of(&file, 5, 7).unwrap_err().to_string(), "it is larger than 7 bytes");
     }
 }
