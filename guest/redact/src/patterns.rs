@@ -114,8 +114,8 @@ impl<'a> Scrubber<'a> {
                 if backslash & bit != 0 && self.in_string && !is_escaped {
                     last_escape = Some(index);
                     quotes &= !(bit << 1);
-                    // It may stand for any character, or the string have the lines of a table.
-                    is_marked |= matches!(bytes.get(index + 1), Some(b'u' | b'n'));
+                    // Any other may stand for a character of a secret, or end a line of a table.
+                    is_marked |= !matches!(bytes.get(index + 1), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'r' | b't'));
                 } else if !is_marked && quotes & bit == 0 {
                     let may_end_name = |byte: &u8| matches!(byte, b'<' | b'[') || self.rules.may_end_name(*byte);
                     is_marked =
