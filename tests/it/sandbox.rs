@@ -7,16 +7,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
+use lro_host::policy::DEFAULT_POLICY;
 use lro_host::sandbox::{CallError, Limits, Quota};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Digest, MANIFEST_NAME};
-use lro_tests::{always, call_of, filter, filter_with, hostile_policy, offloaded, request, structured, text};
+use lro_tests::{
+    always, call_of, filter, filter_with, hostile_policy, initial_memory_bytes, offloaded, request, settings,
+    structured, synthetic, text,
+};
 use tempfile::TempDir;
 
-/// Limits that are met soon.
 /// The wall time of calls that are to reach it. The others have what a busy machine may take.
 const SHORT: Duration = Duration::from_secs(1);
 
+/// Limits that are met soon.
 fn tight() -> Limits {
     Limits {
         wall_time: Duration::from_secs(60),
@@ -343,6 +347,19 @@ fn the_failure_mode_answers_for_a_trap() {
             (_, _, Outcome::Truncate { warning: Some(_), .. }) => {}
             (mode, behaviour, outcome) => panic!("{mode:?} {behaviour}: {outcome:?}"),
         }
+    }
+}
+
+// Memory that grows is protected again after the call, for which the system interrupts all processors.
+#[test]
+fn a_small_result_takes_no_memory_beyond_that_of_the_start() {
+    let root = TempDir::new().unwrap();
+    let filter = filter(root.path());
+    let initial = initial_memory_bytes(DEFAULT_POLICY);
+    for records in [0, 1, 10, 50] {
+        let decision = filter.apply(&request(settings()), &text(synthetic::payload(records)));
+        assert!(matches!(decision.outcome, Outcome::Pass), "{records}: {:?}", decision.outcome);
+        assert_eq!(decision.inspect.unwrap().memory_bytes, initial, "{records}");
     }
 }
 

@@ -6,11 +6,11 @@ use lro_host::filter::{Outcome, Request};
 use lro_host::mcp::{self, ToolResult};
 use lro_host::sandbox::{Part, PartKind, Payload};
 use lro_host::settings::{Action, DecisionMode, PolicySettings};
-use lro_tests::{offloaded, request, settings, structured, text};
+use lro_tests::{initial_memory_bytes, offloaded, request, settings, structured, synthetic, text};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, with_custom};
+use crate::{REPLACEMENT, SECRETS, assert_clean, component, redacting, with_custom};
 
 /// The reply to a result.
 pub(crate) fn reply(settings: PolicySettings, result: &Value) -> Value {
@@ -43,6 +43,17 @@ fn without_a_secret_they_pass() {
     });
     for mode in [DecisionMode::BySize, DecisionMode::Never] {
         assert_eq!(reply(PolicySettings { mode, ..settings() }, &result), result);
+    }
+}
+
+#[test]
+fn they_take_no_memory_beyond_that_of_the_start() {
+    let root = TempDir::new().unwrap();
+    let initial = initial_memory_bytes(&std::fs::read(component()).unwrap());
+    for records in [0, 1, 10, 50] {
+        let decision = redacting(root.path()).apply(&request(settings()), &text(synthetic::payload(records)));
+        assert!(matches!(decision.outcome, Outcome::Pass), "{records}: {:?}", decision.outcome);
+        assert_eq!(decision.inspect.unwrap().memory_bytes, initial, "{records}");
     }
 }
 

@@ -259,6 +259,22 @@ pub fn imports(component: &[u8]) -> BTreeSet<String> {
     imports
 }
 
+/// The memory that an instance of a component has from its start, in bytes.
+pub fn initial_memory_bytes(component: &[u8]) -> usize {
+    let mut bytes = 0;
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        if let wasmparser::Payload::MemorySection(memories) = payload.expect("a component") {
+            for memory in memories {
+                bytes += usize::try_from(memory.expect("a memory").initial).expect("32 bits") * WASM_PAGE_BYTES;
+            }
+        }
+    }
+    bytes
+}
+
+/// A page of linear memory.
+const WASM_PAGE_BYTES: usize = 64 << 10;
+
 /// How often [`wait_until`] looks, with pauses of 5 ms: two minutes at least, after which it is a hang.
 const LOOKS_MAX: usize = 24_000;
 

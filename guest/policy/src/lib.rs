@@ -1,6 +1,11 @@
 //! The default offload policy: passes small results, writes large ones to files, and describes them.
 
+use dlmalloc::GlobalDlmalloc;
 use lro_offload::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict, bindings, inspect, write};
+
+/// Begins with the memory that an instance has from its start: a small result needs no more.
+#[global_allocator]
+static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
 struct Policy;
 
