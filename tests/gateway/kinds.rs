@@ -12,6 +12,7 @@
 //! | `directory.txt` | `list_directory`, @wonderwhy-er/desktop-commander 0.2.52 | the files of an npm package |
 //! | `workbook.md` | `convert_to_markdown`, markitdown-mcp 0.0.1a7 | a workbook of 900 airports |
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
@@ -88,7 +89,12 @@ struct Answer {
 #[test]
 fn every_kind_of_result_is_answered_in_one_call() {
     let kinds: Vec<Kind> = serde_json::from_str(&read(&workspace().join("tests/kinds/kinds.json"))).unwrap();
-    let rows: Vec<Row> = kinds.iter().map(measured).collect();
+    // Servers take longer to start than to answer.
+    let mut running: BTreeMap<&str, Running> = BTreeMap::new();
+    let rows: Vec<Row> = kinds
+        .iter()
+        .map(|kind| measured(kind, running.entry(&kind.server).or_insert_with(|| Running::new(&kind.server))))
+        .collect();
     println!("{}", table(&rows));
     let failures: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
     assert!(failures.is_empty(), "{} questions failed:\n{}", failures.len(), failures.join("\n"));
@@ -119,11 +125,46 @@ fn table(rows: &[Row]) -> String {
     table
 }
 
-fn measured(kind: &Kind) -> Row {
-    let server = server(&kind.server);
-    let tool = json!({"name": kind.tool, "arguments": expanded(&kind.arguments, &server)});
+/// A server, alone and behind gateways.
+struct Running {
+    server: Server,
+    alone: Wire,
+    /// A gateway for each list of flags.
+    behind: BTreeMap<Vec<String>, (Gateway, Wire)>,
+}
+
+impl Running {
+    fn new(name: &str) -> Self {
+        let server = server(name);
+        let alone = opened(server.wire(), &server);
+        Self { server, alone, behind: BTreeMap::new() }
+    }
+
+    /// A gateway with these flags before the server.
+    fn behind(&mut self, flags: &[String]) -> &mut (Gateway, Wire) {
+        let server = &self.server;
+        self.behind.entry(flags.to_vec()).or_insert_with(|| {
+            let gateway = Gateway::new(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+            let wire = opened(gateway.wire(server), server);
+            (gateway, wire)
+        })
+    }
+}
+
+/// A connection on which calls can be made.
+fn opened(mut wire: Wire, server: &Server) -> Wire {
+    if !server.modern {
+        shake_hands(&mut wire);
+    }
+    wire
+}
+
+fn measured(kind: &Kind, running: &mut Running) -> Row {
+    let modern = running.server.modern;
+    let tool = json!({"name": kind.tool, "arguments": expanded(&kind.arguments, &running.server)});
+    let request = call(kind.kind.as_str(), &tool, modern);
     let files = TempDir::new().unwrap();
-    let direct = result_of(&mut server.wire(), &server, &tool);
+    let direct = running.alone.result(&request);
     assert!(direct["isError"] != true, "{direct}");
     let blocks: Vec<&str> =
         direct["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
@@ -131,10 +172,8 @@ fn measured(kind: &Kind) -> Row {
     fs::write(files.path().join("blocks"), json!(blocks).to_string()).unwrap();
     fs::write(files.path().join("structured"), direct["structuredContent"].to_string()).unwrap();
 
-    let flags: Vec<&str> = kind.flags.iter().map(String::as_str).collect();
-    let gateway = Gateway::new(&flags);
-    let mut wire = gateway.wire(&server);
-    let reply = result_of(&mut wire, &server, &tool);
+    let (gateway, wire) = running.behind(&kind.flags);
+    let reply = wire.result(&request);
     let text = reply["content"][0]["text"].as_str().unwrap_or_default();
     let mut row = Row {
         kind: kind.kind.clone(),
@@ -159,8 +198,8 @@ fn measured(kind: &Kind) -> Row {
     for (number, question) in (1_usize..).zip(&kind.questions) {
         let mut arguments = question.ask.clone();
         arguments["handle"] = handle.into();
-        let answer =
-            wire.result(&call(100 + number, &json!({"name": "lro_extract", "arguments": arguments}), server.modern));
+        let id = format!("{} {number}", kind.kind);
+        let answer = wire.result(&call(id, &json!({"name": "lro_extract", "arguments": arguments}), modern));
         let seen = jq(&question.see, &answer["structuredContent"]["results"]);
         let expected = shell(&question.expect, files.path());
         if seen != expected {
@@ -178,13 +217,6 @@ fn measured(kind: &Kind) -> Row {
         row.answers.push(Answer { extract: answer.to_string().len(), grep });
     }
     row
-}
-
-fn result_of(wire: &mut Wire, server: &Server, tool: &Value) -> Value {
-    if !server.modern {
-        shake_hands(wire);
-    }
-    wire.result(&call(1, tool, server.modern))
 }
 
 /// The server of this name in the table.
