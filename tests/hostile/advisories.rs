@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lro_host::sandbox::bindings::extraction::exports::lro::filter::lro_query::{Budget, Jq, Question, Source};
@@ -88,36 +87,35 @@ fn a_link_swapped_in_while_opening_leads_nowhere() {
         std::fs::rename(&other, &one).unwrap();
         std::fs::rename(directory.join("third"), &other).unwrap();
     };
-    let stopped = AtomicBool::new(false);
     let limits = Limits { wall_time: Duration::from_secs(30), ..tight() };
     let opens = rounds("LRO_RACE_ROUNDS", 10_000);
-    let mut read = BTreeMap::<String, usize>::new();
-    let mut calls = 0;
-    let ended = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for pauses in (0..PAUSES_MAX).cycle().take_while(|_| !stopped.load(Ordering::Relaxed)) {
-                exchange();
-                (0..pauses).for_each(|_| std::hint::spin_loop());
-            }
-        });
-        // The two may take turns for long where other programs keep the processors busy.
-        let mut ended = Ok(());
-        while ended.is_ok() && calls < CALLS_MAX && !is_race(&read, calls * opens) {
-            let written = write(&hostile_policy(), &limits, &format!("swapped:{opens}"), &directory);
-            ended = written.map(|written| {
-                let more: BTreeMap<String, usize> =
-                    serde_json::from_str(&written.descriptor.content).unwrap_or_default();
+    // Whether the file and the link were both opened often. The directory was in every round, which is never permitted.
+    let is_race = |read: &BTreeMap<String, usize>, calls: usize| {
+        let times = |outcome| read.get(outcome).copied().unwrap_or_default();
+        times("harmless") > opens / 100 && times("not-permitted") > calls * opens + opens / 100
+    };
+    let read = std::thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            let mut read = BTreeMap::<String, usize>::new();
+            // The two may take turns for long where other programs keep the processors busy.
+            for calls in 1..=CALLS_MAX {
+                let written = write(&hostile_policy(), &limits, &format!("swapped:{opens}"), &directory).unwrap();
+                let more: BTreeMap<String, usize> = serde_json::from_str(&written.descriptor.content).unwrap();
+                assert_eq!(more.values().sum::<usize>(), opens * 2);
                 more.into_iter().for_each(|(outcome, times)| *read.entry(outcome).or_default() += times);
-            });
-            calls += 1;
+                if is_race(&read, calls) {
+                    return read;
+                }
+            }
+            panic!("no race: {read:?}")
+        });
+        for pauses in (0..PAUSES_MAX).cycle().take_while(|_| !opening.is_finished()) {
+            exchange();
+            (0..pauses).for_each(|_| std::hint::spin_loop());
         }
-        stopped.store(true, Ordering::Relaxed);
-        ended
+        opening.join().unwrap()
     });
-    ended.unwrap();
-    assert_eq!(read.values().sum::<usize>(), calls * opens * 2);
     assert!(!read.contains_key("secret"), "{read:?}");
-    assert!(is_race(&read, calls * opens), "no race: {read:?}");
 }
 
 /// Most calls until each of what is exchanged has been opened often enough.
@@ -125,12 +123,6 @@ const CALLS_MAX: usize = 50;
 
 /// Most pauses of a processor between two exchanges: with none, they fall into step with what opens.
 const PAUSES_MAX: usize = 1_000;
-
-/// Whether the file and the link were both opened often. So many times the directory was, too, which is never permitted.
-fn is_race(read: &BTreeMap<String, usize>, directories: usize) -> bool {
-    let times = |outcome| read.get(outcome).copied().unwrap_or_default();
-    times("harmless") > 100 && times("not-permitted") > directories + 100
-}
 
 // GHSA-4ch3-9j33-3pmj (RUSTSEC-2026-0188): a link or a rename between directories of different permissions;
 // GHSA-2r75-cxrj-cmph: a file that may only be read is cut off by opening it.

@@ -1,6 +1,6 @@
 //! One question, one answer, in the sandbox: typed queries, jq, stored queries, and what happens to bad ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::num::NonZeroU64;
@@ -16,10 +16,9 @@ use lro_host::extract::{
 use lro_host::sandbox::CallError;
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::{Offload, StoreError};
-use lro_tests::{always, extractor, extractor_with, filter, offloaded, request, structured};
+use lro_tests::{always, extractor, extractor_with, filter, imports, offloaded, request, structured};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wasmparser::{Parser, Payload};
 
 /// One published offload, kept as long as this lives.
 struct Published {
@@ -377,22 +376,6 @@ fn a_changed_file_is_refused() {
     }
 }
 
-/// The imports of a component, without those of the components inside it.
-fn imports(component: &[u8]) -> Vec<String> {
-    let (mut imports, mut level) = (Vec::new(), 0);
-    for payload in Parser::new(0).parse_all(component) {
-        match payload.unwrap() {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => level += 1,
-            Payload::End(_) => level -= 1,
-            Payload::ComponentImportSection(section) if level == 0 => {
-                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
-            }
-            _ => {}
-        }
-    }
-    imports
-}
-
 // The components see the one directory, and only to read; that for documents sees nothing.
 #[test]
 fn the_components_import_what_their_world_lists() {
@@ -404,5 +387,5 @@ fn the_components_import_what_their_world_lists() {
         assert!(outer.contains(&"wasi:filesystem/types"), "{imports:?}");
         assert!(outer.iter().all(|name| allowed.contains(name)), "{imports:?}");
     }
-    assert_eq!(imports(DOCUMENT_COMPONENT), Vec::<String>::new());
+    assert_eq!(imports(DOCUMENT_COMPONENT), BTreeSet::new());
 }

@@ -12,8 +12,8 @@ use lro_host::sandbox::{CallError, Limits, Quota};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Digest, MANIFEST_NAME};
 use lro_tests::{
-    always, call_of, filter, filter_with, hostile_policy, initial_memory_bytes, offloaded, request, settings,
-    structured, synthetic, text,
+    always, assert_memory_of_the_start, call_of, filter, filter_with, hostile_policy, offloaded, request, structured,
+    text,
 };
 use tempfile::TempDir;
 
@@ -350,17 +350,10 @@ fn the_failure_mode_answers_for_a_trap() {
     }
 }
 
-// Memory that grows is protected again after the call, for which the system interrupts all processors.
 #[test]
 fn a_small_result_takes_no_memory_beyond_that_of_the_start() {
     let root = TempDir::new().unwrap();
-    let filter = filter(root.path());
-    let initial = initial_memory_bytes(DEFAULT_POLICY);
-    for records in [0, 1, 10, 50] {
-        let decision = filter.apply(&request(settings()), &text(synthetic::payload(records)));
-        assert!(matches!(decision.outcome, Outcome::Pass), "{records}: {:?}", decision.outcome);
-        assert_eq!(decision.inspect.unwrap().memory_bytes, initial, "{records}");
-    }
+    assert_memory_of_the_start(&filter(root.path()), DEFAULT_POLICY);
 }
 
 // The same call gives the same bytes.

@@ -259,8 +259,19 @@ pub fn imports(component: &[u8]) -> BTreeSet<String> {
     imports
 }
 
+/// Panics when a filter with this component as its policy grows memory for small results: what grows is protected again after the
+/// call, for which the system interrupts all processors.
+pub fn assert_memory_of_the_start(filter: &Filter, component: &[u8]) {
+    let initial = initial_memory_bytes(component);
+    for records in [0, 1, 10, 50] {
+        let decision = filter.apply(&request(settings()), &text(synthetic::payload(records)));
+        assert!(matches!(decision.outcome, Outcome::Pass), "{records}: {:?}", decision.outcome);
+        assert_eq!(decision.inspect.expect("a call").memory_bytes, initial, "{records}");
+    }
+}
+
 /// The memory that an instance of a component has from its start, in bytes.
-pub fn initial_memory_bytes(component: &[u8]) -> usize {
+fn initial_memory_bytes(component: &[u8]) -> usize {
     let mut bytes = 0;
     for payload in wasmparser::Parser::new(0).parse_all(component) {
         if let wasmparser::Payload::MemorySection(memories) = payload.expect("a component") {
