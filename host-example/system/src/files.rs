@@ -190,6 +190,24 @@ pub fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Has a part of a file written to the disk in the background: synchronizing the file waits for less then, and reports what fails.
+/// Linux; elsewhere nothing happens.
+pub fn begin_write_back(file: &File, offset: u64, bytes: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+
+        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
+        #[expect(unsafe_code, reason = "rustix does not have this call")]
+        // SAFETY: the descriptor is that of an open file.
+        unsafe {
+            libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, bytes);
+}
+
 /// Where programs of this user keep what they can make again: `XDG_CACHE_HOME`, else `.cache` in `HOME`; Windows: else
 /// `LOCALAPPDATA`. `None` if no variable is an absolute path.
 pub fn cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use lro_contract::digest::{FileDigest, FileHasher};
-use lro_system::files::{IGNORES_CASE, append_at, write_all_at};
+use lro_system::files::{IGNORES_CASE, append_at, begin_write_back, write_all_at};
 use parking_lot::Mutex;
 
 use super::Limits;
@@ -31,9 +31,6 @@ const BLOCKS_IN_FLIGHT: usize = 3;
 
 /// Block size from which on a thread is used: below it, starting one costs more than the write.
 const THREAD_FROM_BYTES: usize = 128 << 10;
-
-/// Bytes after which a file is flushed to disk, unless the last flush is still running.
-const WRITE_BACK_BYTES: usize = 8 << 20;
 
 /// An exceeded limit of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,9 +129,6 @@ struct Sink {
     hashers: BTreeMap<FileNumber, FileHasher>,
     watch: Option<Watch>,
     writes_back: bool,
-    /// Bytes written since the last flush.
-    unflushed: usize,
-    writing_back: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Sink {
@@ -145,27 +139,11 @@ impl Sink {
         }
         let hasher = self.hashers.entry(block.number);
         hasher.or_insert_with(|| FileHasher::new(block.name.ends_with(".jsonl"))).add(block.offset, &block.bytes);
-        self.unflushed += block.bytes.len();
-        if self.writes_back && self.unflushed >= WRITE_BACK_BYTES { self.write_back(&block.file) } else { Ok(()) }
-    }
-
-    /// Flushes the file so far, on a separate thread.
-    fn write_back(&mut self, file: &Arc<File>) -> io::Result<()> {
-        if self.writing_back.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            return Ok(());
+        // The beginning of a file is often written twice.
+        if self.writes_back && block.bytes.len() >= THREAD_FROM_BYTES {
+            begin_write_back(&block.file, block.offset, block.bytes.len() as u64);
         }
-        self.finish_write_back()?;
-        self.unflushed = 0;
-        let file = Arc::clone(file);
-        // Without a thread, publishing flushes everything.
-        self.writing_back = thread::Builder::new().name("lro-sync".into()).spawn(move || file.sync_data()).ok();
         Ok(())
-    }
-
-    /// Waits for the flush. The system reports a write failure only once, so it must not be lost.
-    fn finish_write_back(&mut self) -> io::Result<()> {
-        let Some(thread) = self.writing_back.take() else { return Ok(()) };
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("the flushing thread panicked")))
     }
 }
 
@@ -405,7 +383,6 @@ impl Output {
                 sink.join().map_err(|_| WriteError::Io(io::Error::other("the writing thread panicked")))?
             }
         };
-        sink.finish_write_back().map_err(WriteError::Io)?;
         sink.hashers.retain(|number, _| !self.truncated.contains(number));
         let known = |(name, number)| Some((name, sink.hashers.remove(&number)?.finish()?));
         Ok(self.names.into_iter().filter_map(known).collect())
