@@ -37,11 +37,7 @@ pub(crate) fn digest(file: &File, has_header: bool) -> io::Result<Option<FileDig
 }
 
 /// Reads a file from `from` to its end. `read` may take a block.
-pub(crate) fn each_block(
-    file: &File,
-    from: u64,
-    mut read: impl FnMut(&mut Vec<u8>) -> io::Result<()>,
-) -> io::Result<()> {
+fn each_block(file: &File, from: u64, mut read: impl FnMut(&mut Vec<u8>) -> io::Result<()>) -> io::Result<()> {
     let (mut block, mut next) = (Vec::new(), from);
     loop {
         block.clear();

@@ -60,6 +60,7 @@
 mod components;
 
 mod ahead;
+mod at_once;
 pub mod compose;
 mod digest;
 pub mod documents;

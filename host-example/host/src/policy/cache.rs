@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, Mac};
-use lro_system::files::read_at;
+use lro_system::files::read_exact_at;
 use sha2::Sha256;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::Digest;
-use super::code::Copied;
+use super::code::{self, Copied};
 use crate::store::StoreError;
 use crate::store::directory::{Directory, file_bytes};
 use crate::store::key::Key;
@@ -31,7 +31,7 @@ use crate::store::key::Key;
 const KEY: &str = ".code-key";
 
 /// Domain separator of the message authentication code.
-const CONTEXT: &[u8] = b"lro compiled code 1\0";
+const CONTEXT: &[u8] = b"lro compiled code 2\0";
 
 /// Size of the message authentication code, an HMAC-SHA256.
 const MAC_BYTES: usize = 32;
@@ -100,7 +100,7 @@ impl CompileCache {
     pub(super) fn store(&self, engine: &Engine, digest: &Digest, component: &Component) {
         let name = name(engine, digest);
         let stored = component.serialize().and_then(|code| {
-            let mac = self.mac(&name).chain_update(&code).finalize().into_bytes();
+            let mac = self.mac(&name, &code::digests(&code)?).finalize().into_bytes();
             self.directory.put(&name, &[mac.as_slice(), &code].concat())?;
             Ok(self.make_room(&name)?)
         });
@@ -135,24 +135,23 @@ impl CompileCache {
     /// Copies the code in a file, and checks the copy against the authentication code before it.
     fn authenticated(&self, name: &str, file: &File, metadata: &Metadata) -> wasmtime::Result<Copied> {
         wasmtime::ensure!(metadata.len() <= FILE_BYTES_MAX, "it is larger than {FILE_BYTES_MAX} bytes");
-        let (mut expected, mut mac) = ([0; MAC_BYTES], self.mac(name));
-        let is_whole = read_at(file, 0, &mut expected)? == MAC_BYTES;
-        let code = Copied::of(file, MAC_BYTES as u64, FILE_BYTES_MAX)?;
-        code.each_block(|block| mac.update(block))?;
+        let mut expected = [0; MAC_BYTES];
+        read_exact_at(file, 0, &mut expected)?;
+        let code = Copied::of(file, MAC_BYTES as u64, metadata.len().saturating_sub(MAC_BYTES as u64))?;
         wasmtime::ensure!(
-            is_whole && mac.verify_slice(&expected).is_ok(),
+            self.mac(name, &code.digests()?).verify_slice(&expected).is_ok(),
             "it was not written by this user's gateway, or has changed"
         );
         Ok(code)
     }
 
-    /// The authentication code of a file with this name, before its code is added.
-    fn mac(&self, name: &str) -> Hmac<Sha256> {
+    /// The authentication code of a file with this name, whose code has these digests.
+    fn mac(&self, name: &str, digests: &[[u8; 32]]) -> Hmac<Sha256> {
         // HMAC pads a key shorter than a block with zeros.
         let mut block = [0; 64];
         block.iter_mut().zip(self.key.0).for_each(|(to, from)| *to = from);
         let mac = Hmac::<Sha256>::new(&block.into());
-        [CONTEXT, name.as_bytes(), b"\0"].iter().fold(mac, |mac, part| mac.chain_update(part))
+        [CONTEXT, name.as_bytes(), b"\0", digests.as_flattened()].iter().fold(mac, |mac, part| mac.chain_update(part))
     }
 }
 
@@ -166,5 +165,6 @@ fn record_use(file: &File, metadata: &Metadata) {
 fn name(engine: &Engine, digest: &Digest) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
+    CONTEXT.hash(&mut hasher);
     format!("{digest}-{:016x}{CODE}", hasher.finish())
 }

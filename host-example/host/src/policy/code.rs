@@ -2,16 +2,28 @@
 
 use std::fs::File;
 use std::io;
+use std::thread::available_parallelism;
 #[cfg(target_os = "linux")]
-use std::{io::Write, os::fd::AsRawFd, path::Path};
+use std::{io::Write, ops::Range, os::fd::AsRawFd, path::Path};
 
+use lro_system::files::read_exact_at;
+use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 #[cfg(target_os = "linux")]
 use super::anonymous;
-use crate::digest::each_block;
+use crate::at_once::each_at_once;
 use crate::faults::fail_point;
+
+/// Size of the parts that are hashed at the same time.
+const PART_BYTES: usize = 512 << 10;
+/// Maximum number of threads that do so.
+const THREADS_MAX: usize = 4;
+const THREAD: &str = "lro-load";
+/// Size of one read.
+#[cfg(target_os = "linux")]
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Loads compiled code. Only for code that this program compiled, see [`Compiler`](super::Compiler), or was built with, see
 /// [`ahead_of_time`](super::ahead_of_time).
@@ -36,27 +48,33 @@ pub(super) enum Copied {
 }
 
 impl Copied {
-    /// Copies a file from an offset on, at most so many bytes, also if it grows meanwhile.
-    pub(super) fn of(file: &File, from: u64, bytes_max: u64) -> io::Result<Self> {
+    /// Copies so many bytes of a file from an offset on.
+    pub(super) fn of(file: &File, from: u64, bytes: u64) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
-        if let Ok(memory) = sealed(file, from, bytes_max) {
+        if let Ok(memory) = sealed(file, from, bytes) {
             return Ok(Self::Sealed(memory));
         }
-        collected(file, from, bytes_max).map(Self::Owned)
+        collected(file, from, bytes).map(Self::Owned)
     }
 
-    /// Passes all of it on, in blocks, to check it.
-    pub(super) fn each_block(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
+    /// The digests of its parts, in their order.
+    pub(super) fn digests(&self) -> io::Result<Vec<[u8; 32]>> {
         match self {
             #[cfg(target_os = "linux")]
-            Self::Sealed(memory) => each_block(memory, 0, |block| {
-                read(block);
-                Ok(())
-            }),
-            Self::Owned(code) => {
-                read(code);
-                Ok(())
+            Self::Sealed(memory) => {
+                let bytes = memory.metadata()?.len();
+                let starts = (0..bytes).step_by(PART_BYTES);
+                let parts = starts.map(|start| start..bytes.min(start + PART_BYTES as u64)).collect();
+                each_at_once(THREAD, threads(), parts, |part| {
+                    let mut hasher = Sha256::new();
+                    each_block(memory, part, |block| {
+                        hasher.update(block);
+                        Ok(())
+                    })?;
+                    Ok(hasher.finalize().into())
+                })
             }
+            Self::Owned(code) => digests(code),
         }
     }
 
@@ -73,29 +91,39 @@ impl Copied {
     }
 }
 
-fn collected(file: &File, from: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut code = Vec::new();
-    copy(file, from, bytes_max, |block| {
-        code.extend_from_slice(block);
-        Ok(())
-    })?;
+/// The digests of the parts of code, as [`Copied::digests`] has them.
+pub(super) fn digests(code: &[u8]) -> io::Result<Vec<[u8; 32]>> {
+    each_at_once(THREAD, threads(), code.chunks(PART_BYTES).collect(), |part| Ok(Sha256::digest(part).into()))
+}
+
+fn collected(file: &File, from: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut code = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    read_exact_at(file, from, &mut code)?;
     Ok(code)
 }
 
 #[cfg(target_os = "linux")]
-fn sealed(file: &File, from: u64, bytes_max: u64) -> io::Result<File> {
+fn sealed(file: &File, from: u64, bytes: u64) -> io::Result<File> {
     let mut memory = anonymous::file("lro-code")?;
-    copy(file, from, bytes_max, |block| memory.write_all(block))?;
+    each_block(file, from..from + bytes, |block| memory.write_all(block))?;
     anonymous::sealed(memory)
 }
 
-fn copy(file: &File, from: u64, bytes_max: u64, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut left = bytes_max;
-    each_block(file, from, |block| {
-        let too_large = || io::Error::other(format!("it is larger than {bytes_max} bytes"));
-        left = left.checked_sub(block.len() as u64).ok_or_else(too_large)?;
-        to(block)
-    })
+fn threads() -> usize {
+    available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
+}
+
+/// Passes the blocks of a part of a file on.
+#[cfg(target_os = "linux")]
+fn each_block(file: &File, part: Range<u64>, mut read: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut block = [0; BLOCK_BYTES];
+    for offset in part.clone().step_by(BLOCK_BYTES) {
+        let left = usize::try_from(part.end - offset).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        let (block, _) = block.split_at_mut(left);
+        read_exact_at(file, offset, block)?;
+        read(block)?;
+    }
+    Ok(())
 }
 
 /// Maps the code in sealed memory that this process opens by a path, or copies it.
@@ -108,7 +136,7 @@ fn load_sealed(engine: &Engine, memory: &File, path: &Path) -> wasmtime::Result<
     mapped.or_else(|error| {
         // Where `/proc` is not mounted, or memory of this kind may not be mapped as code.
         tracing::debug!(%error, "compiled code is copied, as it cannot be mapped");
-        load(engine, &collected(memory, 0, u64::MAX)?)
+        load(engine, &collected(memory, 0, memory.metadata()?.len())?)
     })
 }
 
@@ -122,37 +150,41 @@ mod tests {
     fn compiled_code_is_mapped_and_copied_where_it_cannot_be_mapped() {
         let engine = Engine::default();
         let mut file = tempfile::tempfile().unwrap();
+        let code = Component::new(&engine, COMPONENT).unwrap().serialize().unwrap();
+        let bytes = code.len() as u64;
         file.write_all(b"head").unwrap();
-        file.write_all(&Component::new(&engine, COMPONENT).unwrap().serialize().unwrap()).unwrap();
+        file.write_all(&code).unwrap();
         let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains("/memfd:lro-code");
-        let copied = load_sealed(&engine, &sealed(&file, 4, u64::MAX).unwrap(), "/no/such/file".as_ref()).unwrap();
+        let copied = load_sealed(&engine, &sealed(&file, 4, bytes).unwrap(), "/no/such/file".as_ref()).unwrap();
         assert!(!mapped());
         drop(copied);
-        let component = Copied::of(&file, 4, u64::MAX).unwrap().load(&engine).unwrap();
+        let component = Copied::of(&file, 4, bytes).unwrap().load(&engine).unwrap();
         assert!(mapped());
         drop(component);
-        let component = Copied::Owned(collected(&file, 4, u64::MAX).unwrap()).load(&engine).unwrap();
+        let component = Copied::Owned(collected(&file, 4, bytes).unwrap()).load(&engine).unwrap();
         assert!(!mapped());
         drop(component);
     }
 
     #[test]
-    fn a_copy_of_compiled_code_is_sealed() {
+    fn a_copy_of_compiled_code_is_sealed_and_whole() {
+        let code: Vec<u8> = (0..PART_BYTES * 5 / 2 + 7).map(|place| (place % 251) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"code").unwrap();
-        let mut memory = sealed(&file, 0, 4).unwrap();
-        assert_eq!(memory.write_all(b"other").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        file.write_all(b", changed").unwrap();
-        let mut found = Vec::new();
-        Copied::Sealed(memory).each_block(|block| found.extend_from_slice(block)).unwrap();
-        assert_eq!(found, b"code");
+        file.write_all(b"head").unwrap();
+        file.write_all(&code).unwrap();
+        let copied = Copied::of(&file, 4, code.len() as u64).unwrap();
+        file.write_all(b", grown").unwrap();
+        let Copied::Sealed(memory) = &copied else { panic!("{copied:?}") };
+        assert_eq!((&*memory).write_all(b"other").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(collected(memory, 0, memory.metadata().unwrap().len()).unwrap(), code);
+        assert_eq!(copied.digests().unwrap(), digests(&code).unwrap());
+        assert_eq!(copied.digests().unwrap().len(), 3);
     }
 
     #[test]
-    fn a_copy_of_compiled_code_is_bounded() {
+    fn a_file_that_shrinks_is_not_copied() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"head and code").unwrap();
-        assert!(Copied::of(&file, 5, 8).is_ok());
-        assert_eq!(Copied::of(&file, 5, 7).unwrap_err().to_string(), "it is larger than 7 bytes");
+        assert_eq!(Copied::of(&file, 5, 9).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

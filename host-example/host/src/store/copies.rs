@@ -8,7 +8,6 @@ use lro_contract::digest::{FileDigest, FileHasher};
 use lro_system::files::write_all_at;
 use tracing::warn;
 
-use super::at_once::each_at_once;
 use super::bucket::{self, Bucket, Turn};
 use super::cipher::{OffloadCipher, Opening, sealed_bytes};
 use super::directory::Directory;
@@ -18,6 +17,7 @@ use super::ranges::RangeReader;
 use super::usage::Kind;
 use super::{FileKind, FileRecord, Offload, OffloadRecord, Reader, Staging, Store, StoreError, Ulid, tenant_name};
 use crate::ahead::{Arrival, Arriver};
+use crate::at_once::each_at_once;
 
 /// The files of an offload for a question.
 #[derive(Debug)]

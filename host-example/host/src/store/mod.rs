@@ -13,7 +13,6 @@
 //! A guest may plant symbolic links in its directory. The host therefore opens files relative to it and without
 //! following links, and publishes only what the record lists.
 
-mod at_once;
 mod bucket;
 mod bucket_jobs;
 mod bucket_ledger;

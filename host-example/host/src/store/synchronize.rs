@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::StoreError;
-use super::at_once::each_at_once;
 use super::directory::Directory;
+use crate::at_once::each_at_once;
 
 /// Number of files synced in parallel: a journal commits them together.
 const SYNCS_AT_ONCE: usize = 4;

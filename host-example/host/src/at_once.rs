@@ -5,27 +5,25 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::StoreError;
-
-/// Does the work for each item, on up to so many threads, which are named, and this one. Returns what came of all, in no order, or an
-/// error of one.
-pub(super) fn each_at_once<I: Send, T: Send>(
+/// Does the work for each item, on up to so many threads, which are named, and this one. Returns what came of all, in their order, or
+/// an error of one.
+pub(crate) fn each_at_once<I: Send, T: Send, E: Send>(
     name: &str,
     threads_max: usize,
     items: Vec<I>,
-    work: impl Fn(I) -> Result<T, StoreError> + Sync,
-) -> Result<Vec<T>, StoreError> {
+    work: impl Fn(I) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
     let threads = threads_max.min(items.len());
-    let left = Mutex::new(items.into_iter());
+    let left = Mutex::new(items.into_iter().enumerate());
     let work_off = || {
         let mut done = Vec::new();
         loop {
             let next = left.lock().next();
-            let Some(item) = next else { return Ok(done) };
-            done.push(work(item)?);
+            let Some((place, item)) = next else { return Ok(done) };
+            done.push((place, work(item)?));
         }
     };
-    let done: Result<Vec<Vec<T>>, StoreError> = thread::scope(|scope| {
+    let done: Result<Vec<Vec<_>>, E> = thread::scope(|scope| {
         // Without this thread, the others do its work.
         let start = |_| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work_off).ok();
         let threads: Vec<_> = (1..threads).filter_map(start).collect();
@@ -33,5 +31,7 @@ pub(super) fn each_at_once<I: Send, T: Send>(
         let others = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         others.chain([own]).collect()
     });
-    Ok(done?.into_iter().flatten().collect())
+    let mut done: Vec<_> = done?.into_iter().flatten().collect();
+    done.sort_unstable_by_key(|(place, _)| *place);
+    Ok(done.into_iter().map(|(_, done)| done).collect())
 }
