@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use httpdate::fmt_http_date;
 use lro_host::store::{Ulid, rfc3339};
 use lro_tests::bucket::{decoded, header, message};
 
@@ -196,7 +197,7 @@ impl Objects {
 
     fn get(&self, key: &str) -> Answer {
         let Some(object) = self.by_key.get(key) else { return Answer::failed("404 Not Found") };
-        let headers = format!("etag: \"{}\"\r\nlast-modified: {}\r\n", object.version, http_date(object.modified));
+        let headers = format!("etag: \"{}\"\r\nlast-modified: {}\r\n", object.version, fmt_http_date(object.modified));
         Answer { headers, ..Answer::with(object.bytes.clone()) }
     }
 
@@ -232,13 +233,4 @@ impl Answer {
     fn failed(status: &'static str) -> Self {
         Self { status, ..Self::with(b"<Error><Code>Failed</Code></Error>".to_vec()) }
     }
-}
-
-/// As headers have it.
-fn http_date(time: SystemTime) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let text = rfc3339(time);
-    let month: usize = text[5..7].parse().unwrap();
-    // Nobody checks the day of the week.
-    format!("Thu, {} {} {} {} GMT", &text[8..10], MONTHS[month - 1], &text[..4], &text[11..19])
 }

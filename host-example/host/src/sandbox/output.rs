@@ -2,8 +2,8 @@
 //!
 //! A thread writes and hashes the blocks of a large output while the policy produces the next one. At most
 //! [`BLOCKS_IN_FLIGHT`] blocks are queued. A failure is returned to the policy from its next operation, and in any case
-//! to the host at the end of the call. If publishing will wait for the disk, flushing starts while the policy still
-//! writes.
+//! to the host at the end of the call. If publishing will wait for the disk, the system begins to write large blocks to it
+//! while the policy still writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -178,7 +178,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Creates the output of a call; with `writes_back`, files are flushed while the policy writes.
+    /// Creates the output of a call; with `writes_back`, the system writes large blocks to the disk while the policy writes.
     pub(super) fn new(limits: &Limits, deadline: Instant, writes_back: bool) -> Self {
         Self {
             writer: Writer::Inline(Sink { writes_back, ..Sink::default() }),
@@ -227,7 +227,7 @@ impl Output {
     }
 
     /// Takes a permit for a file or listing about to be opened. Files kept open by pending writes are not counted: no
-    /// blocks are queued when something is opened, and at most one file is being flushed.
+    /// blocks are queued when something is opened.
     pub(super) fn take_open_permit(&mut self) -> Result<OpenPermit, Quota> {
         // `open_count` itself holds one reference.
         if Arc::strong_count(&self.open_count) > self.limits.open_files as usize {
