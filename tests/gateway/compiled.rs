@@ -128,7 +128,13 @@ fn code_that_was_not_written_here_does_not_run() {
         code
     };
     let without_seal = good[32..].to_vec();
-    for bad in [changed(0), changed(32), changed(last), good[..last].to_vec(), foreign, without_seal, Vec::new()] {
+    // Its parts of 512 KiB are hashed apart.
+    let part = 512 << 10;
+    let swapped = [&good[..32], &good[32 + part..32 + 2 * part], &good[32..32 + part], &good[32 + 2 * part..]].concat();
+    let without_part = good[..32 + 2 * part].to_vec();
+    let longer = [&good[..], b"\0"].concat();
+    let of_code = [changed(0), changed(32), changed(last), good[..last].to_vec(), swapped, without_part, longer];
+    for bad in of_code.into_iter().chain([foreign, without_seal, Vec::new()]) {
         fs::write(&path, bad).unwrap();
         let errors = place.run("022", None);
         assert!(errors.contains("it was not written by this user's gateway, or has changed"), "{errors}");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, Mac};
-use lro_system::files::read_exact_at;
+use lro_system::files::read_at;
 use sha2::Sha256;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -136,10 +136,10 @@ impl CompileCache {
     fn authenticated(&self, name: &str, file: &File, metadata: &Metadata) -> wasmtime::Result<Copied> {
         wasmtime::ensure!(metadata.len() <= FILE_BYTES_MAX, "it is larger than {FILE_BYTES_MAX} bytes");
         let mut expected = [0; MAC_BYTES];
-        read_exact_at(file, 0, &mut expected)?;
+        let is_whole = read_at(file, 0, &mut expected)? == MAC_BYTES;
         let code = Copied::of(file, MAC_BYTES as u64, metadata.len().saturating_sub(MAC_BYTES as u64))?;
         wasmtime::ensure!(
-            self.mac(name, &code.digests()?).verify_slice(&expected).is_ok(),
+            is_whole && self.mac(name, &code.digests()?).verify_slice(&expected).is_ok(),
             "it was not written by this user's gateway, or has changed"
         );
         Ok(code)
