@@ -54,6 +54,14 @@ impl Place {
         Self::succeed(&mut self.command(umask, policy))
     }
 
+    /// Panics unless bad code in a file of the cache is refused, and compiled again.
+    fn refuses(&self, policy: Option<&Path>, path: &Path, bad: &[u8]) {
+        fs::write(path, bad).unwrap();
+        let errors = self.run("022", policy);
+        assert!(errors.contains("it was not written by this user's gateway, or has changed"), "{errors}");
+        assert_eq!(self.run("022", policy), "");
+    }
+
     /// What a command says, which must succeed.
     fn succeed(command: &mut Command) -> String {
         let Output { status, stderr, stdout } = command.output().unwrap();
@@ -129,11 +137,7 @@ fn code_that_was_not_written_here_does_not_run() {
     };
     let without_seal = good[32..].to_vec();
     for bad in [changed(0), changed(32), changed(last), good[..last].to_vec(), foreign, without_seal, Vec::new()] {
-        fs::write(&path, bad).unwrap();
-        let errors = place.run("022", None);
-        assert!(errors.contains("it was not written by this user's gateway, or has changed"), "{errors}");
-        // It was compiled again.
-        assert_eq!(place.run("022", None), "");
+        place.refuses(None, &path, &bad);
     }
     // A key of somebody else's, or one that others know, is no key.
     fs::set_permissions(place.cache().join(".code-key"), Permissions::from_mode(0o644)).unwrap();
@@ -155,10 +159,7 @@ fn code_whose_parts_were_moved_does_not_run() {
     let without_last = [&[seal, first, second], rest].concat().concat();
     let twice = [good.as_slice(), last].concat();
     for bad in [swapped, without_last, twice] {
-        fs::write(&path, bad).unwrap();
-        let errors = place.run("022", Some(&policy));
-        assert!(errors.contains("it was not written by this user's gateway, or has changed"), "{errors}");
-        assert_eq!(place.run("022", Some(&policy)), "");
+        place.refuses(Some(&policy), &path, &bad);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::thread::available_parallelism;
 #[cfg(target_os = "linux")]
-use std::{io::Write, ops::Range, os::fd::AsRawFd, path::Path};
+use std::{io::Write, os::fd::AsRawFd, path::Path};
 
 use lro_system::files::read_exact_at;
 use sha2::{Digest, Sha256};
@@ -21,9 +21,6 @@ const PART_BYTES: usize = 512 << 10;
 /// Maximum number of threads that do so.
 const THREADS_MAX: usize = 4;
 const THREAD: &str = "lro-load";
-/// Size of one read.
-#[cfg(target_os = "linux")]
-const BLOCK_BYTES: usize = 64 << 10;
 
 /// Loads compiled code. Only for code that this program compiled, see [`Compiler`](super::Compiler), or was built with, see
 /// [`ahead_of_time`](super::ahead_of_time).
@@ -62,17 +59,9 @@ impl Copied {
         match self {
             #[cfg(target_os = "linux")]
             Self::Sealed(memory) => {
-                let bytes = memory.metadata()?.len();
-                let starts = (0..bytes).step_by(PART_BYTES);
-                let parts = starts.map(|start| start..bytes.min(start + PART_BYTES as u64)).collect();
-                each_at_once(THREAD, threads(), parts, |part| {
-                    let mut hasher = Sha256::new();
-                    each_block(memory, part, |block| {
-                        hasher.update(block);
-                        Ok(())
-                    })?;
-                    Ok(hasher.finalize().into())
-                })
+                let parts = parts(memory.metadata()?.len()).collect();
+                let digest = |(from, bytes)| Ok(Sha256::digest(collected(memory, from, bytes)?).into());
+                each_at_once(THREAD, threads(), parts, digest)
             }
             Self::Owned(code) => digests(code),
         }
@@ -96,6 +85,7 @@ pub(super) fn digests(code: &[u8]) -> io::Result<Vec<[u8; 32]>> {
     each_at_once(THREAD, threads(), code.chunks(PART_BYTES).collect(), |part| Ok(Sha256::digest(part).into()))
 }
 
+/// Reads so many bytes of a file from an offset on.
 fn collected(file: &File, from: u64, bytes: u64) -> io::Result<Vec<u8>> {
     let mut code = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     read_exact_at(file, from, &mut code)?;
@@ -105,7 +95,9 @@ fn collected(file: &File, from: u64, bytes: u64) -> io::Result<Vec<u8>> {
 #[cfg(target_os = "linux")]
 fn sealed(file: &File, from: u64, bytes: u64) -> io::Result<File> {
     let mut memory = anonymous::file("lro-code")?;
-    each_block(file, from..from + bytes, |block| memory.write_all(block))?;
+    for (start, bytes) in parts(bytes) {
+        memory.write_all(&collected(file, from + start, bytes)?)?;
+    }
     anonymous::sealed(memory)
 }
 
@@ -113,17 +105,10 @@ fn threads() -> usize {
     available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
 }
 
-/// Passes the blocks of a part of a file on.
+/// Where the parts of so many bytes begin, and their sizes.
 #[cfg(target_os = "linux")]
-fn each_block(file: &File, part: Range<u64>, mut read: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut block = [0; BLOCK_BYTES];
-    for offset in part.clone().step_by(BLOCK_BYTES) {
-        let left = usize::try_from(part.end - offset).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
-        let (block, _) = block.split_at_mut(left);
-        read_exact_at(file, offset, block)?;
-        read(block)?;
-    }
-    Ok(())
+fn parts(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..bytes).step_by(PART_BYTES).map(move |start| (start, (bytes - start).min(PART_BYTES as u64)))
 }
 
 /// Maps the code in sealed memory that this process opens by a path, or copies it.

@@ -139,7 +139,7 @@ impl Sink {
         }
         let hasher = self.hashers.entry(block.number);
         hasher.or_insert_with(|| FileHasher::new(block.name.ends_with(".jsonl"))).add(block.offset, &block.bytes);
-        // The beginning of a file is often written twice.
+        // A small block is not worth a call, and the beginning of a file is often written again.
         if self.writes_back && block.bytes.len() >= THREAD_FROM_BYTES {
             begin_write_back(&block.file, block.offset, block.bytes.len() as u64);
         }
