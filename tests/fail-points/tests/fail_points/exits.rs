@@ -1,4 +1,5 @@
-//! Processes that end at a point, and a gateway that does not.
+//! Processes that end at a point, and a gateway that does not. Their tests wait for those of other faults too: this process
+//! uses stores and policies as well, and would come by a point that another test has set.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,12 +18,12 @@ use crate::support::{answers, filter, leftovers, signature, version, within};
 /// The status with which a process ends at a point.
 const EXIT: i32 = 70;
 
-/// Points that `lro offload` comes by.
-const OFFLOADING: [&str; 14] = [
-    "policy::verify",
-    "policy::compile",
-    "policy::compiled-by-child",
-    "store::put",
+/// Points that `lro offload` comes by while it compiles its policy.
+const COMPILING: [&str; 4] = ["policy::verify", "policy::compile", "policy::compiled-by-child", "store::put"];
+
+/// Points that it comes by with compiled code of an earlier process.
+const OFFLOADING: [&str; 10] = [
+    "policy::load-code",
     "sandbox::instantiate",
     "sandbox::inspect",
     "store::stage",
@@ -32,7 +33,6 @@ const OFFLOADING: [&str; 14] = [
     "store::write",
     "store::publish",
     "store::published",
-    "policy::load-code",
 ];
 
 fn command(root: &Path, points: &str) -> Command {
@@ -44,14 +44,15 @@ fn command(root: &Path, points: &str) -> Command {
 // Whichever step a process ends at, nothing half is seen, and the next process removes the rest and works.
 #[test]
 fn a_process_may_end_at_any_step() {
+    let _scenario = fail::FailScenario::setup();
     let root = TempDir::new().unwrap();
     let input = root.path().join("result.txt");
     fs::write(&input, "a line of a result\n".repeat(20_000)).unwrap();
-    for point in OFFLOADING {
+    for point in COMPILING.into_iter().chain(OFFLOADING) {
         let offload = |points: &str| {
             command(root.path(), points).args(["offload", "--mode", "always"]).arg(&input).output().unwrap()
         };
-        if point != "policy::load-code" {
+        if COMPILING.contains(&point) {
             let _ = fs::remove_dir_all(root.path().join("cache"));
         }
         let ended = within(point, || offload(&format!("{point}=return(exit)")));
@@ -88,6 +89,7 @@ fn victim() {
 // Whichever step of a load a process ends at, the next one serves the last version that was kept.
 #[test]
 fn a_process_may_end_while_it_loads() {
+    let _scenario = fail::FailScenario::setup();
     for point in ["policy::verify", "policy::compile", "store::put", "policy::swap", "policy::keep"] {
         let root = TempDir::new().unwrap();
         fs::write(root.path().join("policy.wasm"), version(1)).unwrap();
@@ -114,6 +116,7 @@ fn python() -> PathBuf {
 // A gateway answers the call that panicked by its failure mode, and goes on.
 #[test]
 fn a_gateway_survives_a_panic() {
+    let _scenario = fail::FailScenario::setup();
     for (point, failure) in [
         ("sandbox::inspect", "open"),
         ("sandbox::inspect", "closed"),
@@ -139,6 +142,7 @@ fn a_gateway_survives_a_panic() {
 // Without a thread for it a result is refused by name; it neither passes nor runs where others are served.
 #[test]
 fn a_gateway_without_threads() {
+    let _scenario = fail::FailScenario::setup();
     let first = within("gateway::thread", || gateway("gateway::thread=1*return", "open"));
     let text = first["error"]["message"].as_str().unwrap_or_default();
     assert!(text.contains("the system cannot start a thread"), "{first}");
