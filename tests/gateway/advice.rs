@@ -156,6 +156,11 @@ fn advice_names_what_helps() {
     assert_eq!(said(r#""fields":{"type":"string"}"#, json!({}), &even), None);
     let odd: Value = (0..400).map(|id| json!({"id": id, "`x`\n": "y".repeat(300)})).collect();
     assert_eq!(said(r#""fields":{"type":"string"}"#, json!({}), &odd), None);
+    // A record may be larger than what is first looked at, and even larger than all of it.
+    let long = |bytes: usize| -> Value { (0..10).map(|id| json!({"id": id, "body": "y".repeat(bytes)})).collect() };
+    let told = said(r#""fields":{"type":"string"}"#, json!({}), &long(100 << 10)).unwrap_or_default();
+    assert!(told.contains("`fields` can leave out `body`, 99 % of it"), "{told}");
+    assert_eq!(said(r#""fields":{"type":"string"}"#, json!({}), &long(300 << 10)), None);
     // A text without records has no number to give.
     let log = json!({"content": [{"type": "text", "text": "2026-11-02 12:00 a line of a log\n".repeat(4_000)}]});
     let mut gateway = client(&server(PROPERTIES, &[log]), "", "agent");

@@ -20,9 +20,9 @@ const CUT: &str = "larger than the limit: only a part is here.";
 /// Largest result that is read once more for advice, in bytes.
 const RESULT_BYTES_MAX: usize = 4 << 20;
 
-/// How many records show which field is the largest, and how many bytes of them.
+/// How many records show which field is the largest, and how many bytes of them: more if the first record has more.
 const SAMPLE_RECORDS: usize = 100;
-const SAMPLE_BYTES: usize = 256 << 10;
+const SAMPLE_BYTES: [usize; 2] = [32 << 10, 256 << 10];
 
 impl Session {
     /// Adds advice to the outcome for a result that is cut or refused.
@@ -110,6 +110,8 @@ fn main_file(offload: &Offload) -> Option<&FileRecord> {
 
 /// The largest field of the first records.
 fn sampled(offload: &Offload, file: &FileRecord) -> Option<(String, u64)> {
-    let lines = offload.open(&file.name).ok()?.lines(0, SAMPLE_RECORDS, SAMPLE_BYTES).ok()?;
+    let file = offload.open(&file.name).ok()?;
+    let read = |bytes| file.lines(0, SAMPLE_RECORDS, bytes).ok().filter(|lines| !lines.is_empty());
+    let lines = SAMPLE_BYTES.into_iter().find_map(read)?;
     largest_field(lines.iter().filter_map(|line| std::str::from_utf8(line).ok()))
 }
