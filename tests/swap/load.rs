@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::signing::Signer;
 use crate::support::{
-    all_replaced, answers, component, filter, patient, policy, registry_settings, replaced, signature, version,
-    with_note, with_trap_at_start, with_work,
+    all_replaced, answers, component, filter, patient, patient_limits, policy, registry_settings, replaced, signature,
+    version, with_note, with_trap_at_start, with_work,
 };
 
 fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, LoadError> {
@@ -245,7 +245,7 @@ fn compiling(place: CompilePlace, limits: CompileLimits) -> LoadOptions {
 #[test]
 fn compiling_is_bounded() {
     let root = TempDir::new().unwrap();
-    let policy = load(&version(5), &compiling(child(), CompileLimits::default())).unwrap();
+    let policy = load(&version(5), &compiling(child(), patient_limits())).unwrap();
     assert_eq!(answers(&filter(policy.into(), root.path())), signature(5));
 
     // A thread goes on after its time, beside whatever else this process compiles: it has little to do.
@@ -256,7 +256,7 @@ fn compiling_is_bounded() {
         assert!(matches!(answer, Err(LoadError::CompileTime(limit)) if limit == time), "{place:?}: {answer:?}");
     }
 
-    let limits = CompileLimits { memory_bytes: 192 << 20, ..CompileLimits::default() };
+    let limits = CompileLimits { memory_bytes: 192 << 20, ..patient_limits() };
     assert!(load(&component(), &compiling(child(), limits)).is_ok());
     let large = with_work(&component(), 4, 200_000);
     let answer = load(&large, &compiling(child(), limits));
@@ -276,7 +276,7 @@ fn a_compiler_that_the_system_does_not_execute_is_replaced_by_a_thread() {
     fs::write(&foreign, b"neither a program nor a script of this machine\0\x01\x02").unwrap();
     fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).unwrap();
     let place = CompilePlace::Child { program: foreign, arguments: vec!["compile".into()] };
-    let policy = load(&version(6), &compiling(place, CompileLimits::default())).unwrap();
+    let policy = load(&version(6), &compiling(place, patient_limits())).unwrap();
     assert_eq!(answers(&filter(policy.into(), root.path())), signature(6));
 }
 

@@ -144,10 +144,14 @@ pub(crate) fn answers(filter: &Filter) -> String {
     signed(&act(filter, "sign"))
 }
 
-/// Options by which a policy compiles, however busy the machine is: some tests compile what takes long.
+/// Limits in which a policy compiles, however busy the machine is: some tests compile what takes long.
+pub(crate) fn patient_limits() -> CompileLimits {
+    CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() }
+}
+
+/// Options with [`patient_limits`].
 pub(crate) fn patient() -> LoadOptions {
-    let limits = CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() };
-    LoadOptions { compiler: Compiler::new(CompilePlace::Thread, limits), ..LoadOptions::default() }
+    LoadOptions { compiler: Compiler::new(CompilePlace::Thread, patient_limits()), ..LoadOptions::default() }
 }
 
 /// Settings of a registry with [`patient`] options.
