@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lro_host::compose::Files;
 use lro_host::filter::Request as HostRequest;
-use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{DEFAULT_POLICY, Policy};
 use lro_host::settings::{Action, DecisionMode, DescriptorLevel, ImageMode, PolicySettings, Size, SizeUnit};
-use lro_tests::{TENANT, component, imports, sandbox, settings, workspace};
+use lro_tests::{TENANT, component, imports, patient, sandbox, settings, workspace};
 use serde_json::json;
 
 use crate::support::{Composed, Error, Instance, Outcome, Reply, SizeUnit as Unit, in_rust, request};
@@ -116,7 +116,7 @@ pub(crate) fn cases() -> Vec<(PolicySettings, String)> {
 /// Compares all results with all settings; returns how many were offloaded.
 fn compare(policy: &[u8]) -> usize {
     let composed = BOTH.map(|files| Composed::new(policy, files));
-    let policy = Policy::from_bytes(sandbox(), policy, &LoadOptions::default()).unwrap();
+    let policy = Policy::from_bytes(sandbox(), policy, &patient()).unwrap();
     let mut offloads = 0;
     for (of_host, json) in cases() {
         for (name, result) in results() {
@@ -191,7 +191,7 @@ fn digests_of_the_host_complete_one_offload_once() {
 #[test]
 fn the_limits_of_the_reader_reach_the_policy() {
     let composed = Composed::new(DEFAULT_POLICY, Files::Memory);
-    let policy = Policy::from_bytes(sandbox(), DEFAULT_POLICY, &LoadOptions::default()).unwrap();
+    let policy = Policy::from_bytes(sandbox(), DEFAULT_POLICY, &patient()).unwrap();
     let limits =
         [Some(Size { amount: 900, unit: SizeUnit::Bytes }), Some(Size { amount: 700, unit: SizeUnit::Tokens }), None];
     let mut replies = BTreeSet::new();

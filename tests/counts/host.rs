@@ -4,12 +4,10 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a program that may stop at the first surprise")]
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use lro_gateway::settings::Config;
 use lro_gateway::{Rehearsal, parts};
-use lro_host::policy::{CompileLimits, CompilePlace, Compiler, DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::read::{PageContent, PageRequest, Pages, Start};
 use lro_host::store::Fsync;
 use lro_tests::synthetic;
@@ -41,10 +39,7 @@ fn main() {
 
 /// Reads a page of a section.
 fn page(directory: &TempDir) -> Box<dyn FnMut()> {
-    // Valgrind takes fifty times as long, and other steps may run beside it.
-    let limits = CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() };
-    let compiler = Compiler::new(CompilePlace::Thread, limits);
-    let options = LoadOptions { cache: parts::compile_cache(&Config::default()), compiler, ..LoadOptions::default() };
+    let options = LoadOptions { cache: parts::compile_cache(&Config::default()), ..lro_tests::patient() };
     let policy = Policy::from_bytes(lro_tests::sandbox(), DEFAULT_POLICY, &options).expect("the default policy");
     let filter = lro_tests::filter_with(policy, directory.path());
     let payload = lro_tests::text(synthetic::payload(RECORDS));

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lro_host::filter::{Filter, FilterError, Outcome};
-use lro_host::policy::{self, LoadOptions, Policy};
+use lro_host::policy::{self, Policy};
 use lro_host::sandbox::{CallError, Limits, PolicyError, Quota, Sandbox, Written};
-use lro_tests::{TENANT, filter_with, hostile_policy, target};
+use lro_tests::{TENANT, filter_with, hostile_policy, patient, target};
 use tempfile::TempDir;
 
 use crate::modules::{component, inspects, load, with_instances};
@@ -198,7 +198,7 @@ fn fuel_is_the_same_every_time() {
     let _together = together();
     let file = target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm");
     let counting = Sandbox::with_fuel().unwrap();
-    let policy = Policy::from_file(&counting, &file, &LoadOptions::default()).unwrap();
+    let policy = Policy::from_file(&counting, &file, &patient()).unwrap();
     let run = |fuel: Option<u64>, behaviour: &str| {
         write(&policy, &Limits { fuel, ..tight() }, behaviour, TempDir::new().unwrap().path())
     };
@@ -260,7 +260,7 @@ fn every_configuration_has_a_clock() {
         (Sandbox::with_fuel().unwrap(), None),
         (Sandbox::with_fuel().unwrap(), Some(u64::MAX)),
     ] {
-        let policy = Policy::from_file(&sandbox, &file, &LoadOptions::default()).unwrap();
+        let policy = Policy::from_file(&sandbox, &file, &patient()).unwrap();
         // The engine goes on with the policy alone.
         drop(sandbox);
         for more in [

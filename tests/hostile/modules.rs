@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lro_host::policy::{LoadError, LoadOptions, Policy};
-use lro_tests::{read, sandbox, workspace};
+use lro_host::policy::{LoadError, Policy};
+use lro_tests::{patient, read, sandbox, workspace};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser_new::{Resolve, SourceMap, UnresolvedPackageGroup};
 
@@ -43,7 +43,7 @@ pub(crate) fn component_of(body: &str, package: Option<&str>) -> Vec<u8> {
 
 /// The policy, or why it is not loaded.
 pub(crate) fn load(component: &[u8]) -> Result<Policy, LoadError> {
-    Policy::from_bytes(sandbox(), component, &LoadOptions::default())
+    Policy::from_bytes(sandbox(), component, &patient())
 }
 
 fn contract() -> (Resolve, wit_parser_new::PackageId) {

@@ -9,7 +9,7 @@ use lro_host::filter::{Decision, Filter, FilterError, Outcome};
 use lro_host::policy::{Admission, CompileCache, DEFAULT_POLICY, LoadOptions, Policy, Slot, SlotSettings};
 use lro_host::sandbox::{CONCURRENT_CALLS_MAX, CONCURRENT_QUESTIONS_MAX, CallError, Limits, STOCK_MAX, Sandbox};
 use lro_host::settings::FailureMode;
-use lro_tests::{TENANT, component, filter_with, offloaded, settings, synthetic};
+use lro_tests::{TENANT, component, filter_with, offloaded, patient, settings, synthetic};
 use tempfile::TempDir;
 
 use crate::support::{alone, request, result};
@@ -31,13 +31,13 @@ impl Engine {
     fn new() -> Self {
         let sandbox = Sandbox::new().unwrap();
         let bytes = component("lro_test_policies.wasm");
-        let policy = Policy::from_bytes(&sandbox, &bytes, &LoadOptions::default()).unwrap();
+        let policy = Policy::from_bytes(&sandbox, &bytes, &patient()).unwrap();
         Self { sandbox, policy, root: TempDir::new().unwrap() }
     }
 
     /// The default policy in it.
     fn default_policy(&self) -> Policy {
-        Policy::from_bytes(&self.sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap()
+        Policy::from_bytes(&self.sandbox, DEFAULT_POLICY, &patient()).unwrap()
     }
 
     /// A filter whose calls wait for a permit for this time, and run for as long as they like.
@@ -135,7 +135,7 @@ fn stock_takes_no_room() {
     let _alone = alone();
     let engine = Engine::new();
     let cache = CompileCache::open(engine.root.path().join("compiled")).unwrap();
-    let options = LoadOptions { cache: Some(cache), ..LoadOptions::default() };
+    let options = LoadOptions { cache: Some(cache), ..patient() };
     let bytes = component("lro_test_policies.wasm");
     let load = |_| Policy::from_bytes(&engine.sandbox, &bytes, &options).unwrap();
     let filter = engine.filter(Duration::from_millis(50));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lro_host::filter::Filter;
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::store::{MANIFEST_NAME, Store, StoreConfig, Ulid};
-use lro_tests::{TENANT, always, filter, filter_with, offloaded, request, sandbox, structured};
+use lro_tests::{TENANT, always, filter, filter_with, offloaded, patient, request, sandbox, structured};
 use tempfile::TempDir;
 
 /// Where the child of this test writes. Set, [`child`] never ends by itself.
@@ -32,7 +32,7 @@ fn child() {
     let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };
     let root = Path::new(&root);
     let cache = CompileCache::open(root.join("compiled")).unwrap();
-    let options = LoadOptions { cache: Some(cache), ..LoadOptions::default() };
+    let options = LoadOptions { cache: Some(cache), ..patient() };
     let policy = Policy::from_bytes(sandbox(), DEFAULT_POLICY, &options).unwrap();
     let store = Ok(Store::open(StoreConfig::new(root.join("store"))).unwrap());
     let filter = Filter { store, ..filter_with(policy, &root.join("unused")) };

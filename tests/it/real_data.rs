@@ -5,12 +5,12 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use lro_host::filter::{Filter, Offloaded};
-use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{DEFAULT_POLICY, Policy};
 use lro_host::sandbox::{Limits, Payload, Sandbox};
 use lro_host::settings::PolicySettings;
 use lro_tests::{
-    always, always_full, check, filter, filter_with, offloaded, read_data, request, structured, text, try_check,
-    with_directory, workspace,
+    always, always_full, check, filter, filter_with, offloaded, patient, read_data, request, structured, text,
+    try_check, with_directory, workspace,
 };
 use tempfile::TempDir;
 
@@ -187,7 +187,7 @@ fn descriptors_are_short_whatever_the_data() {
 fn memory_does_not_grow_with_the_records_and_time_is_linear() {
     let root = TempDir::new().unwrap();
     let counting = Sandbox::with_fuel().unwrap();
-    let policy = Policy::from_bytes(&counting, DEFAULT_POLICY, &LoadOptions::default()).unwrap();
+    let policy = Policy::from_bytes(&counting, DEFAULT_POLICY, &patient()).unwrap();
     let filter = filter_with(policy, root.path());
     let run = |records: u64| {
         let limits = Limits { fuel: Some(records * FUEL_OF_A_RECORD), ..Limits::default() };

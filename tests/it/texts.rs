@@ -7,12 +7,14 @@ use lro_host::extract::{
     Aggregate, AggregateKind, Budget, ExtractError, Group, Query, Question, QuestionError, Selection,
 };
 use lro_host::filter::{Filter, Offloaded};
-use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{DEFAULT_POLICY, Policy};
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Limits, Part, Payload, Sandbox};
 use lro_host::settings::{DescriptorLevel, PolicySettings};
 use lro_host::store::{FileKind, FileRecord, Form, Origin};
-use lro_tests::{always, extractor, filter, filter_with, offloaded, request, structured, text, with_directory};
+use lro_tests::{
+    always, extractor, filter, filter_with, offloaded, patient, request, structured, text, with_directory,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -301,7 +303,7 @@ fn elements_before_the_place_where_json_breaks_are_records() {
 #[test]
 fn blank_lines_take_no_time_to_recognize() {
     let counting = Sandbox::with_fuel().unwrap();
-    let policy = Policy::from_bytes(&counting, DEFAULT_POLICY, &LoadOptions::default()).unwrap();
+    let policy = Policy::from_bytes(&counting, DEFAULT_POLICY, &patient()).unwrap();
     let root = TempDir::new().unwrap();
     let limits = Limits { fuel: Some(300_000_000), ..Limits::default() };
     let filter = Filter { limits, ..filter_with(policy, root.path()) };

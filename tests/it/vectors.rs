@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use lro_host::policy::{LoadOptions, Policy};
+use lro_host::policy::Policy;
 use lro_tests::vectors::{self, Vector};
-use lro_tests::{default_policy, sandbox, target};
+use lro_tests::{default_policy, patient, sandbox, target};
 use tempfile::TempDir;
 
 /// Set to anything, the vectors are written instead of compared, for a review by `git diff`.
@@ -19,7 +19,7 @@ fn the_default_policy_gives_the_vectors() {
 #[test]
 fn the_redacting_policy_gives_the_vectors() {
     let component = target().join("wasm32-unknown-unknown/component/lro_redact.wasm");
-    let policy = Policy::from_file(sandbox(), &component, &LoadOptions::default()).unwrap();
+    let policy = Policy::from_file(sandbox(), &component, &patient()).unwrap();
     compare(&policy, &vectors::redacting_policy(), &Vector::folder().join("redact"));
 }
 

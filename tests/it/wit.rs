@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lro_host::policy::{Digest, LoadOptions, Policy};
-use lro_tests::{filter_with, offloaded, read, request, sandbox, settings, text, workspace};
+use lro_host::policy::{Digest, Policy};
+use lro_tests::{filter_with, offloaded, patient, read, request, sandbox, settings, text, workspace};
 use tempfile::TempDir;
 use wit_parser_new::{Docs, PackageId, Resolve, SourceMap, TypeDefKind, UnresolvedPackageGroup};
 
@@ -145,7 +145,7 @@ fn a_component_of_every_released_version_is_loaded_and_works() {
     assert!(!versions.is_empty());
     for version in versions {
         let component = workspace().join(format!("tests/frozen/policy-{version}.wasm"));
-        let policy = Policy::from_file(sandbox(), &component, &LoadOptions::default()).unwrap();
+        let policy = Policy::from_file(sandbox(), &component, &patient()).unwrap();
         assert_eq!(policy.contract().version, version);
         let root = TempDir::new().unwrap();
         let lines = "a line of text\n".repeat(10_000);

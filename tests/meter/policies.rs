@@ -3,11 +3,11 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use lro_host::policy::{LoadOptions, Policy};
+use lro_host::policy::Policy;
 use lro_host::sandbox::{CallError, Limits};
 use lro_meter::metered;
 use lro_tests::vectors::{self, Vector};
-use lro_tests::{call_of, component, request, sandbox, settings, text};
+use lro_tests::{call_of, component, patient, request, sandbox, settings, text};
 use tempfile::TempDir;
 
 /// More than any vector needs.
@@ -15,7 +15,7 @@ const ENOUGH: NonZeroU64 = NonZeroU64::MIN.saturating_add(4_000_000_000);
 
 fn policy(name: &str, fuel: NonZeroU64) -> Policy {
     let metered = metered(&component(name), fuel).unwrap();
-    Policy::from_bytes(sandbox(), &metered, &LoadOptions::default()).unwrap()
+    Policy::from_bytes(sandbox(), &metered, &patient()).unwrap()
 }
 
 #[test]

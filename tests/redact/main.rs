@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use lro_host::filter::{Decision, Filter, Outcome};
-use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{DEFAULT_POLICY, Policy};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Fsync, Store, StoreConfig};
 use lro_tests::{
-    always, default_policy, filter_with, imports, offloaded, request, sandbox, settings, structured, target,
+    always, default_policy, filter_with, imports, offloaded, patient, request, sandbox, settings, structured, target,
 };
 use tempfile::TempDir;
 
@@ -42,8 +42,7 @@ fn redacting_policy() -> Policy {
     static POLICY: OnceLock<Policy> = OnceLock::new();
     let load = || {
         let hint = "cargo build --profile component --target wasm32-unknown-unknown -p lro-redact";
-        Policy::from_file(sandbox(), &component(), &LoadOptions::default())
-            .unwrap_or_else(|error| panic!("{error}: run `{hint}`"))
+        Policy::from_file(sandbox(), &component(), &patient()).unwrap_or_else(|error| panic!("{error}: run `{hint}`"))
     };
     POLICY.get_or_init(load).clone()
 }

@@ -19,7 +19,9 @@ use bytes::Bytes;
 use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::extract::Extractor;
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
-use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy, Slot};
+use lro_host::policy::{
+    CompileCache, CompileLimits, CompilePlace, Compiler, DEFAULT_POLICY, LoadOptions, Policy, Slot,
+};
 use lro_host::sandbox::types::{Call, Reader};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::store::{Fsync, Store, StoreConfig};
@@ -105,10 +107,20 @@ pub fn sandbox() -> &'static Sandbox {
     SANDBOX.get_or_init(|| Sandbox::new().expect("an engine"))
 }
 
+/// Limits in which a policy compiles, however busy the machine is.
+pub fn patient_limits() -> CompileLimits {
+    CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() }
+}
+
+/// Options with [`patient_limits`].
+pub fn patient() -> LoadOptions {
+    LoadOptions { compiler: Compiler::new(CompilePlace::Thread, patient_limits()), ..LoadOptions::default() }
+}
+
 /// The default policy, compiled once.
 pub fn default_policy() -> Policy {
     static POLICY: OnceLock<Policy> = OnceLock::new();
-    let load = || Policy::from_bytes(sandbox(), DEFAULT_POLICY, &LoadOptions::default()).expect("the default policy");
+    let load = || Policy::from_bytes(sandbox(), DEFAULT_POLICY, &patient()).expect("the default policy");
     POLICY.get_or_init(load).clone()
 }
 
@@ -118,8 +130,7 @@ pub fn hostile_policy() -> Policy {
     let load = || {
         let path = target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm");
         let hint = "cargo build --profile component --target wasm32-unknown-unknown -p lro-test-policies";
-        Policy::from_file(sandbox(), &path, &LoadOptions::default())
-            .unwrap_or_else(|error| panic!("{error}: run `{hint}`"))
+        Policy::from_file(sandbox(), &path, &patient()).unwrap_or_else(|error| panic!("{error}: run `{hint}`"))
     };
     POLICY.get_or_init(load).clone()
 }

@@ -238,7 +238,7 @@ fn child() -> CompilePlace {
 }
 
 fn compiling(place: CompilePlace, limits: CompileLimits) -> LoadOptions {
-    LoadOptions { compiler: Compiler::new(place, limits), ..LoadOptions::default() }
+    LoadOptions { compiler: Compiler::new(place, limits), ..patient() }
 }
 
 // A child compiles to the same policy, and what takes too long or needs too much is given up with an error of its own.
@@ -264,7 +264,7 @@ fn compiling_is_bounded() {
 
     let absent = CompilePlace::Child { program: "/nowhere/lro".into(), arguments: Vec::new() };
     assert!(matches!(load(&component(), &compiling(absent, limits)), Err(LoadError::Compile(_))));
-    let answer = load(&component(), &LoadOptions { bytes_max: 1000, ..LoadOptions::default() });
+    let answer = load(&component(), &LoadOptions { bytes_max: 1000, ..patient() });
     assert!(matches!(answer, Err(LoadError::TooLarge { limit: 1000, .. })), "{answer:?}");
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lro_host::filter::{Decision, Filter, Outcome, Request};
-use lro_host::policy::{CompileLimits, CompilePlace, Compiler, LoadOptions, Policy, RegistrySettings, Slot};
+use lro_host::policy::{Policy, RegistrySettings, Slot};
 use lro_host::sandbox::{Limits, Payload};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_tests::{always, filter_with, request, text};
-pub(crate) use lro_tests::{replaced, signature, version};
+pub(crate) use lro_tests::{patient, patient_limits, replaced, signature, version};
 
 /// The component of `tests/policies`.
 pub(crate) fn component() -> Vec<u8> {
@@ -142,16 +142,6 @@ pub(crate) fn signed(decision: &Decision) -> String {
 /// The version that answers.
 pub(crate) fn answers(filter: &Filter) -> String {
     signed(&act(filter, "sign"))
-}
-
-/// Limits in which a policy compiles, however busy the machine is: some tests compile what takes long.
-pub(crate) fn patient_limits() -> CompileLimits {
-    CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() }
-}
-
-/// Options with [`patient_limits`].
-pub(crate) fn patient() -> LoadOptions {
-    LoadOptions { compiler: Compiler::new(CompilePlace::Thread, patient_limits()), ..LoadOptions::default() }
 }
 
 /// Settings of a registry with [`patient`] options.

@@ -20,11 +20,11 @@ use bytes::Bytes;
 use lro_host::extract::Budget;
 use lro_host::filter::{Filter, Outcome};
 use lro_host::mcp::{self, EXTRACT_TOOL, ToolResult, Tools};
-use lro_host::policy::{Digest, LoadOptions, Policy, Slot};
+use lro_host::policy::{Digest, Policy, Slot};
 use lro_host::sandbox::Limits;
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_tests::vectors::{self, LARGE, Vector};
-use lro_tests::{TENANT, always, extractor, filter_with, request, sandbox, settings, structured};
+use lro_tests::{TENANT, always, extractor, filter_with, patient, request, sandbox, settings, structured};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let bytes = std::fs::read(component).expect("the component can be read");
-    let policy = Policy::from_bytes(sandbox(), &bytes, &LoadOptions::default()).expect("the component is a policy");
+    let policy = Policy::from_bytes(sandbox(), &bytes, &patient()).expect("the component is a policy");
     let is_default = folder.join(LARGE).with_extension("json").exists();
     let vectors = if is_default { vectors::default_policy() } else { vectors::redacting_policy() };
     std::fs::create_dir_all(inputs).expect("the folder of inputs can be made");
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     });
     let beside = |name: &str| {
         let path = component.with_file_name(name);
-        path.exists().then(|| Policy::from_file(sandbox(), &path, &LoadOptions::default()).expect("a policy"))
+        path.exists().then(|| Policy::from_file(sandbox(), &path, &patient()).expect("a policy"))
     };
     if let (Some(_), Some(redact), Some(hostile)) = (large, beside("lro_redact.wasm"), beside("lro_test_policies.wasm"))
     {

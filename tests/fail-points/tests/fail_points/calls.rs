@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
-use lro_host::policy::{Admission, LoadOptions, Policy, Slot, SlotSettings, Trial, TrialOutcome};
+use lro_host::policy::{Admission, Policy, Slot, SlotSettings, Trial, TrialOutcome};
 use lro_host::settings::FailureMode;
 use lro_host::store::FileKind;
-use lro_tests::{TENANT, always, default_policy, request, sandbox, text};
+use lro_tests::{TENANT, always, default_policy, patient, request, sandbox, text};
 use tempfile::TempDir;
 
 use crate::support::{Action, DELAY, filter, leftovers, version, with, within};
@@ -130,7 +130,7 @@ fn a_trial_survives_a_panic() {
     let _scenario = fail::FailScenario::setup();
     let root = TempDir::new().unwrap();
     let filter = filter_of_one(root.path());
-    let other = Policy::from_bytes(sandbox(), &version(2), &LoadOptions::default()).unwrap();
+    let other = Policy::from_bytes(sandbox(), &version(2), &patient()).unwrap();
     let trial = Trial { calls: Some(2), time: None, promote: true };
     filter.slot.begin_trial(other, trial).unwrap();
     let report = || filter.slot.status().trial.unwrap();

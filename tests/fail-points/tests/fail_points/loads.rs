@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lro_host::policy::{
-    CompileCache, CompileLimits, CompilePlace, Compiler, Conditions, LoadOptions, Loaded, Location, Registry,
-    RegistryError, RegistrySettings, TenantPolicy, Watch,
+    CompileCache, CompilePlace, Compiler, Conditions, LoadOptions, Loaded, Location, Registry, RegistryError,
+    RegistrySettings, TenantPolicy, Watch,
 };
-use lro_tests::sandbox;
+use lro_tests::{patient, patient_limits, sandbox};
 use tempfile::TempDir;
 
 use crate::support::{Action, DELAY, answers, filter, signature, version, wait_until, with, within};
@@ -48,8 +48,8 @@ fn child() -> CompilePlace {
 /// A registry that keeps code and policies below `root`.
 pub(crate) fn registry(root: &Path, place: CompilePlace) -> Registry {
     let cache = CompileCache::open(root.join("code")).unwrap();
-    let compiler = Compiler::new(place, CompileLimits::default());
-    let options = LoadOptions { cache: Some(cache), compiler, ..LoadOptions::default() };
+    let compiler = Compiler::new(place, patient_limits());
+    let options = LoadOptions { cache: Some(cache), compiler, ..patient() };
     let settings = RegistrySettings { options, kept: Some(root.join("kept")), ..RegistrySettings::default() };
     Registry::new(sandbox().clone(), settings).unwrap()
 }
