@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::ulid::ULID_LEN;
 #[cfg(not(target_family = "wasm"))]
 use parking_lot::Mutex;
 use serde::de::Error;
@@ -13,11 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A ULID: 48 bits of milliseconds since 1970, then 80 random bits; written as 26 characters of Crockford's base 32,
 /// which sort by time as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ulid(::ulid::Ulid);
+pub struct Ulid(u128);
+
+const RANDOM_BITS: u32 = 80;
+const MILLISECONDS_MAX: u128 = (1 << 48) - 1;
 
 /// The last id of this process.
 #[cfg(not(target_family = "wasm"))]
-static LAST: Mutex<::ulid::Ulid> = Mutex::new(::ulid::Ulid::nil());
+static LAST: Mutex<Ulid> = Mutex::new(Ulid(0));
 
 impl Ulid {
     /// Generates an id greater than all previous ones of this process. Ids of one millisecond count up from a random
@@ -29,36 +31,40 @@ impl Ulid {
     pub fn generate() -> std::io::Result<Self> {
         let mut last = LAST.lock();
         let milliseconds = milliseconds_since_1970(SystemTime::now());
-        if milliseconds > u128::from(last.timestamp_ms()) {
+        if milliseconds > last.milliseconds() {
             let mut random = [0; 16];
             getrandom::fill(&mut random)?;
-            *last = Self::from_parts(milliseconds, u128::from_ne_bytes(random)).0;
+            *last = Self::from_parts(milliseconds, u128::from_ne_bytes(random));
         } else {
-            // The error is the next id too, of the next millisecond.
-            let (Ok(next) | Err(next)) = last.increment();
-            *last = next;
+            // After the last of one millisecond comes the first of the next.
+            last.0 += 1;
         }
-        Ok(Self(*last))
+        Ok(*last)
     }
 
     /// Builds an id from the low 48 bits of a time in milliseconds since 1970, and the low 80 bits of `random`.
     pub const fn from_parts(milliseconds: u128, random: u128) -> Self {
-        Self(::ulid::Ulid::from_parts(milliseconds as u64, random))
+        let random = random & ((1 << RANDOM_BITS) - 1);
+        Self(((milliseconds & MILLISECONDS_MAX) << RANDOM_BITS) | random)
     }
 
     /// The id as a number.
     pub const fn bits(self) -> u128 {
-        self.0.0
+        self.0
     }
 
     /// The id of a number.
     pub const fn from_bits(bits: u128) -> Self {
-        Self(::ulid::Ulid(bits))
+        Self(bits)
     }
 
     /// Time of creation, in whole milliseconds.
     pub fn time(self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.0.timestamp_ms())
+        UNIX_EPOCH + Duration::from_millis(self.milliseconds() as u64)
+    }
+
+    const fn milliseconds(self) -> u128 {
+        self.0 >> RANDOM_BITS
     }
 }
 
@@ -87,7 +93,7 @@ pub fn rfc3339(time: SystemTime) -> String {
 
 impl fmt::Display for Ulid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
+        rusty_ulid::Ulid::from(self.0).fmt(formatter)
     }
 }
 
@@ -101,9 +107,9 @@ impl FromStr for Ulid {
 
     /// Accepts only the canonical upper-case form, so that an id has a single text and path.
     fn from_str(text: &str) -> Result<Self, ParseUlidError> {
-        // The library also reads lower case, and ignores bits beyond the 128th.
-        let id = ::ulid::Ulid::from_string(text).map_err(|_| ParseUlidError)?;
-        if id.array_to_str(&mut [0; ULID_LEN]) == text { Ok(Self(id)) } else { Err(ParseUlidError) }
+        // The library also reads lower case, and letters that look like digits.
+        let id: rusty_ulid::Ulid = text.parse().map_err(|_| ParseUlidError)?;
+        if id.to_string() == text { Ok(Self(id.into())) } else { Err(ParseUlidError) }
     }
 }
 
