@@ -141,7 +141,7 @@ emulated: ready ## Build for PLATFORM, such as aarch64-unknown-linux-musl, run t
 .PHONY: release
 release: ## Prepare the release VERSION: set it, run all checks, make and try its packages, tag it; uploads nothing
 	@sh tests/tools/release.sh set $(or $(VERSION),$(error make release VERSION=0.2.0))
-	@.ci/run
+	@.ci/run --all
 	@$(MAKE) --no-print-directory reproducible limits dist-test crates
 	@sh tests/tools/release.sh tag $(VERSION)
 
