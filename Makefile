@@ -19,6 +19,8 @@ HOST      := -p lro-system -p lro-transport -p lro-meter -p lro-table -p lro-oci
 # Cargo gives a dependency the features that all packages of one command need. So that most are compiled once, builds and tests of
 # the host name the same packages, and `embedded` stands for what the tests need.
 TESTED    := $(HOST) -p lro-tests
+# What is linted and documented together, so that the crates of others are checked once.
+LINTED    := $(TESTED) -p lro-conformance -p lro-counts
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
@@ -211,15 +213,15 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(TARGET)/test-data/venv-lint/bin/typos
 	@python3 tests/tools/site.py $(TARGET)/test-data/venv-lint/bin/mdbook $(TARGET)
 	@# Without what fails at marked places, and with it: the latter without tests, which are the same.
-	@$(CARGO) clippy --locked --release --all-targets $(TESTED) -p lro-conformance -p lro-counts -- -D warnings
-	@$(CARGO) clippy --locked --release --lib --bins --test fail_points $(TESTED) -p lro-conformance -p lro-counts -p lro-fail-points -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(LINTED) -- -D warnings
+	@$(CARGO) clippy --locked --release --lib --bins --test fail_points $(LINTED) -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
 	@for target in $(FOREIGN); do \
 		rustup target list --installed | grep -qx $$target || rustup target add $$target; \
 		$(CARGO) clippy --locked --release --target $$target -p lro-system -p lro-transport -- -D warnings || exit 1; \
 	done
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(TESTED) -p lro-conformance -p lro-counts
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(LINTED)
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(GUEST)
 
 # Any of COMPONENTS.

@@ -238,7 +238,7 @@ fn child() -> CompilePlace {
 }
 
 fn compiling(place: CompilePlace, limits: CompileLimits) -> LoadOptions {
-    LoadOptions { compiler: Compiler::new(place, limits), ..patient() }
+    LoadOptions { compiler: Compiler::new(place, limits), ..LoadOptions::default() }
 }
 
 // A child compiles to the same policy, and what takes too long or needs too much is given up with an error of its own.

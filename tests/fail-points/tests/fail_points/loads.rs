@@ -8,7 +8,7 @@ use lro_host::policy::{
     CompileCache, CompilePlace, Compiler, Conditions, LoadOptions, Loaded, Location, Registry, RegistryError,
     RegistrySettings, TenantPolicy, Watch,
 };
-use lro_tests::{patient, patient_limits, sandbox};
+use lro_tests::{patient_limits, sandbox};
 use tempfile::TempDir;
 
 use crate::support::{Action, DELAY, answers, filter, signature, version, wait_until, with, within};
@@ -49,7 +49,7 @@ fn child() -> CompilePlace {
 pub(crate) fn registry(root: &Path, place: CompilePlace) -> Registry {
     let cache = CompileCache::open(root.join("code")).unwrap();
     let compiler = Compiler::new(place, patient_limits());
-    let options = LoadOptions { cache: Some(cache), compiler, ..patient() };
+    let options = LoadOptions { cache: Some(cache), compiler, ..LoadOptions::default() };
     let settings = RegistrySettings { options, kept: Some(root.join("kept")), ..RegistrySettings::default() };
     Registry::new(sandbox().clone(), settings).unwrap()
 }
