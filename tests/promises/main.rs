@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
+use std::fs;
 use std::path::Path;
 
 struct Promise<'a> {
@@ -73,12 +74,17 @@ fn is_in_a_test_binary(file: &Path) -> bool {
     let target = inside(if single { file } else { &main });
     let built = target.starts_with("tests/") || manifest.contains(&format!("path = \"{target}\""));
 
+    reached && built && is_tested(&manifest)
+}
+
+/// Whether `make test` runs the tests of the package with this manifest.
+fn is_tested(manifest: &str) -> bool {
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"');
     let makefile = read("Makefile");
     let mut commands = makefile.lines().filter(|line| {
         ["GUEST ", "HOST ", "TESTED "].iter().any(|name| line.starts_with(name)) || line.contains("$(CARGO) test")
     });
-    reached && built && commands.any(|line| line.split_whitespace().any(|word| word == name))
+    commands.any(|line| line.split_whitespace().any(|word| word == name))
 }
 
 /// Whether `test` of `file` is there and runs, or `file` itself where no test is named.
@@ -142,4 +148,17 @@ fn every_test_that_is_named_runs() {
         }
     }
     assert!(missing.is_empty(), "promises without their tests: {missing:#?}");
+}
+
+#[test]
+fn the_tests_of_every_package_run() {
+    let workspace = lro_tests::workspace();
+    let folders = ["guest", "host-example"].map(|parent| fs::read_dir(workspace.join(parent)).unwrap());
+    let packages = folders.into_iter().flatten().map(|folder| folder.unwrap().path());
+    let with_tests = packages.filter(|package| package.join("Cargo.toml").is_file() && package.join("tests").is_dir());
+    // The template is tested where an author would: in a copy.
+    let (copied, tested): (Vec<_>, Vec<_>) = with_tests.partition(|package| package.ends_with("guest/template"));
+    assert!(copied.len() == 1 && read("tests/tools/runtimes.sh").contains("cp -rL guest/template "));
+    let left: Vec<_> = tested.iter().filter(|package| !is_tested(&read(package.join("Cargo.toml")))).collect();
+    assert!(!tested.is_empty() && left.is_empty(), "`make test` leaves out {left:?}");
 }
