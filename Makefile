@@ -166,6 +166,10 @@ fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 miri: ## Run unit tests of the crates of plain Rust that have unsafe code in Miri, with a nightly toolchain
 	@sh tests/tools/miri.sh $(TARGET)
 
+.PHONY: mutants
+mutants: setup ## Change what decides about a result, in one place after another, and see that tests notice: 20 minutes
+	@sh tests/tools/mutants.sh $(TARGET)
+
 .PHONY: bench
 bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"

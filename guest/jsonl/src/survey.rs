@@ -220,10 +220,11 @@ impl Survey {
         let Some(mut container) = self.open.pop() else {
             return;
         };
+        let end = self.offset + end;
         if !ended {
-            container.cut_scalar(slice, self.offset + end, &mut self.carried);
+            container.cut_scalar(slice, end, &mut self.carried);
         }
-        container.bytes = self.offset + end - container.start;
+        container.bytes = end - container.start;
         container.is_long = !ended || container.bytes >= SECTION_BYTES_MIN;
         match self.open.last_mut() {
             Some(parent) => {

@@ -14,7 +14,7 @@ const CHARACTERS_A_TOKEN: u64 = 4;
 pub(crate) const BASE64_TOKENS: u64 = 7;
 pub(crate) const BASE64_CHARACTERS: u64 = 10;
 
-/// Bytes at the beginning of a text that decide whether it is measured as JSON.
+/// Bytes at the beginning of a text that decide whether it is measured as JSON. A first slice has as many, unless it is the whole text.
 const LOOKS_LIKE_JSON_BYTES: usize = 4096;
 
 /// Bytes of a text that are measured at once: few, as the measure ends as soon as it is enough.
@@ -165,7 +165,8 @@ fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enou
 
 /// Whether a text begins like a JSON container.
 fn looks_like_json(text: &str) -> bool {
-    let end = text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES);
-    let beginning = without_mark(&text[..end]);
-    beginning.trim_start().starts_with(['{', '[']) && survey(beginning, end == text.len()).is_ok()
+    let beginning = without_mark(&text[..text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES)]);
+    // A slice as long as that may go on in the next one.
+    let is_whole = text.len() < LOOKS_LIKE_JSON_BYTES;
+    beginning.trim_start().starts_with(['{', '[']) && survey(beginning, is_whole).is_ok()
 }

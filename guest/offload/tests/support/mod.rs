@@ -11,7 +11,7 @@ use lro_offload::bindings::lro::filter::types::{
 use lro_offload::{Call, Part, PartKind, PlannedPart, PolicyError, Source, Wish, plan};
 
 /// Bytes of a text that are read at a time.
-pub(crate) const SLICE_BYTES: usize = 5_000;
+pub(crate) const SLICE_BYTES: usize = 4 * 1024;
 
 /// The parts of a result and their bytes, and how many bytes of text were read.
 #[derive(Clone, Default)]
