@@ -614,6 +614,59 @@ fn metadata_is_kept_when_small_and_cannot_break_the_limit() {
     assert_eq!(value(&reply)["content"][0], text("short"));
 }
 
+/// The members of a result whose text is cut to 1,000 bytes.
+fn members_cut_to_1000(members: &Value) -> Value {
+    let mut result = json!({"content": [text(&"x".repeat(5000))]});
+    result.as_object_mut().unwrap().append(&mut members.as_object().unwrap().clone());
+    let reply = truncated(&parse(&result), 1000, SizeUnit::Bytes);
+    assert!(reply.len() <= 1000, "{}", reply.len());
+    value(&reply)
+}
+
+#[test]
+fn other_members_stay_up_to_an_eighth_of_the_limit_and_structured_content_to_a_half() {
+    // With a comma, its key and its punctuation: `,"other":"…"`.
+    let other = |bytes: usize| json!({"other": "o".repeat(bytes - 11)});
+    assert_eq!(members_cut_to_1000(&other(125))["other"], other(125)["other"]);
+    assert_eq!(members_cut_to_1000(&other(126)).get("other"), None);
+    // Each has an eighth.
+    let two = json!({"_meta": {"a": "m".repeat(90)}, "other": "o".repeat(100)});
+    let reply = members_cut_to_1000(&two);
+    assert_eq!((&reply["_meta"], &reply["other"]), (&two["_meta"], &two["other"]));
+    // `,"structuredContent":{"a":"…"}`
+    let structured = |bytes: usize| json!({"structuredContent": {"a": "s".repeat(bytes - 29)}});
+    assert_eq!(members_cut_to_1000(&structured(500))["structuredContent"], structured(500)["structuredContent"]);
+    assert_ne!(members_cut_to_1000(&structured(501))["structuredContent"], structured(501)["structuredContent"]);
+    assert_eq!(members_cut_to_1000(&json!({"isError": false}))["isError"], json!(false));
+    assert_eq!(members_cut_to_1000(&json!({"isError": true}))["isError"], json!(true));
+}
+
+#[test]
+fn structured_content_that_has_a_schema_is_shortened_or_the_result_is_an_error() {
+    let result = parse(&json!({"content": [text("first")], "structuredContent": records(2000)}));
+    let limit = Size { amount: 1000, unit: SizeUnit::Bytes };
+    let truncation = Truncation { limit, suffix: "\n[cut]", warning: "disk full" };
+    let cut = |short: Option<&[u8]>| {
+        let reply = result.truncated_within_schema(&truncation, short);
+        assert!(!exceeds(&reply, limit));
+        value(&reply)
+    };
+    let short = |bytes: usize| json!({"rows": ["r".repeat(bytes - 34)]}).to_string();
+    let reply = cut(Some(short(500).as_bytes()));
+    assert_eq!((&reply["structuredContent"], reply.get("isError")), (&value(short(500).as_bytes()), None));
+    assert_eq!(reply["content"][0], text("first"));
+    // What is too long for half of the limit is left out.
+    for short in [None, Some(short(501))] {
+        let reply = cut(short.as_deref().map(str::as_bytes));
+        assert_eq!((reply.get("structuredContent"), &reply["isError"]), (None, &json!(true)));
+        assert!(reply["content"].to_string().contains("structured content was left out"), "{reply}");
+    }
+    // What fits is left as it is.
+    let small = parse(&json!({"content": [text(&"x".repeat(5000))], "structuredContent": {"rows": ["r"]}}));
+    let reply = value(&small.truncated_within_schema(&truncation, None));
+    assert_eq!((&reply["structuredContent"], reply.get("isError")), (&json!({"rows": ["r"]}), None));
+}
+
 proptest! {
     #![proptest_config(cases(50))]
 
