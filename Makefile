@@ -11,6 +11,8 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc) + 4)))
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-reading -p lro-mcp -p lro-document -p lro-http
+# What of the components has tests that run natively.
+GUEST_TESTED := $(GUEST) -p lro-offload -p lro-answer -p lro-redact
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
 	-p lro-reader -p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory \
 	-p lro-middleware -p lro-forward -p lro-store-memory -p lro-store-directory \
@@ -66,7 +68,7 @@ test: ready ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies -p lro-test-server --lib --examples
 	@$(CARGO) test --locked --release --no-fail-fast $(TESTED)
-	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-offload -p lro-answer -p lro-redact
+	@$(CARGO) test --locked --release --no-fail-fast $(GUEST_TESTED)
 	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) $(TESTED) -p lro-fail-points --test fail_points
 	@python3 tests/tools/session.py $(LRO) --check
 
@@ -219,7 +221,7 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@# Without what fails at marked places, and with it: the latter without tests, which are the same.
 	@$(CARGO) clippy --locked --release --all-targets $(LINTED) -- -D warnings
 	@$(CARGO) clippy --locked --release --lib --bins --test fail_points $(LINTED) -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-offload -p lro-answer -p lro-redact -p policy-template -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(GUEST_TESTED) -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
 	@for target in $(FOREIGN); do \
 		rustup target list --installed | grep -qx $$target || rustup target add $$target; \

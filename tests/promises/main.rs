@@ -82,7 +82,8 @@ fn is_tested(manifest: &str) -> bool {
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"');
     let makefile = read("Makefile");
     let mut commands = makefile.lines().filter(|line| {
-        ["GUEST ", "HOST ", "TESTED "].iter().any(|name| line.starts_with(name)) || line.contains("$(CARGO) test")
+        ["GUEST ", "GUEST_TESTED ", "HOST ", "TESTED "].iter().any(|name| line.starts_with(name))
+            || line.contains("$(CARGO) test")
     });
     commands.any(|line| line.split_whitespace().any(|word| word == name))
 }

@@ -14,5 +14,5 @@ unset CARGO_TARGET_DIR
 export PROPTEST_CASES=32 PROPTEST_MAX_SHRINK_ITERS=0 CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_TEST_OPT_LEVEL=1
 status=0
 "$work/bin/cargo-mutants" mutants --config tests/mutants.toml --output "$work" --jobs "$(nproc)" --level error --no-times --colors never -- --locked --tests || status=$?
-# 3: what goes on without end is noticed, too.
+# 3: a change made a loop endless, which the tests notice as well.
 [ "$status" -eq 3 ] || exit "$status"

@@ -4,10 +4,7 @@
 
 mod support;
 
-use lro_jsonl::{
-    KEYED_MEMBERS_MIN, Measure, ONLY_TEXT_BYTES_MIN, SECTION_BYTES_MIN, Section, Shape, Survey, Surveyed,
-    TEXT_BYTES_MIN, WRAPPER_ELEMENTS_MAX, survey, tokens,
-};
+use lro_jsonl::{KEYED_MEMBERS_MIN, Measure, SECTION_BYTES_MIN, Section, Shape, Survey, Surveyed, survey, tokens};
 use proptest::prelude::*;
 use support::{dice, json, slices, white};
 
@@ -139,16 +136,16 @@ fn limits_of_sections_are_exact() {
     assert_eq!(found(&inside(format!("[{}]", list(SECTION_BYTES_MIN))), true), [at("/a/0", Elements)]);
     assert_eq!(found(&inside(format!("[{0},{0}]", list(SECTION_BYTES_MIN))), true), [at("/a", Elements)]);
 
-    let keyed = |values: &[&str], more: &str| {
+    let keyed = |values: &[&str]| {
         let members: Vec<String> =
             values.iter().enumerate().map(|(index, value)| format!("\"k{index}\":{value}")).collect();
-        inside(format!("{{{}{more}}}", members.join(",")))
+        inside(format!("{{{}}}", members.join(",")))
     };
     let text = format!("\"{}\"", "x".repeat(SECTION_BYTES_MIN));
     let with_text = |count: usize, value| [&[text.as_str()][..], &vec![value; count - 1]].concat();
-    assert_eq!(found(&keyed(&with_text(KEYED_MEMBERS_MIN, "\"\""), ""), true), [at("/a", Members)]);
-    assert_eq!(found(&keyed(&with_text(KEYED_MEMBERS_MIN - 1, "\"\""), ""), true), []);
-    assert_eq!(found(&keyed(&with_text(KEYED_MEMBERS_MIN, "1"), ""), true), []);
+    assert_eq!(found(&keyed(&with_text(KEYED_MEMBERS_MIN, "\"\"")), true), [at("/a", Members)]);
+    assert_eq!(found(&keyed(&with_text(KEYED_MEMBERS_MIN - 1, "\"\"")), true), []);
+    assert_eq!(found(&keyed(&with_text(KEYED_MEMBERS_MIN, "1")), true), []);
     for (one, other, is_table) in [
         ("1", "-1.5", true),
         ("true", "false", true),
@@ -157,16 +154,8 @@ fn limits_of_sections_are_exact() {
         ("true", "null", false),
     ] {
         let values: Vec<&str> = [one, other].into_iter().cycle().take(2_000).collect();
-        assert_eq!(found(&keyed(&values, ""), true).len(), usize::from(is_table), "{one} and {other}");
+        assert_eq!(found(&keyed(&values), true).len(), usize::from(is_table), "{one} and {other}");
     }
-}
-
-/// The pointers of the texts.
-fn texts(text: &str) -> Vec<String> {
-    let mut survey = Survey::new();
-    survey.push(text).expect("valid");
-    let Surveyed { texts, .. } = survey.finish_with_texts(true).expect("valid");
-    texts.into_iter().map(|text| text.pointer).collect()
 }
 
 /// A few elements may only wrap a text, more are records.
@@ -179,30 +168,6 @@ fn an_array_of_records_at_the_root_is_settled() {
         survey.push(text).expect("valid");
         assert_eq!(survey.is_settled(), is_settled, "{text}");
     }
-}
-
-#[test]
-fn limits_of_texts_are_exact() {
-    let string = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
-    let beside = |bytes: usize| format!("{{\"rows\":{},\"a\":{}}}", rows(2_000), string(bytes));
-    assert_eq!(texts(&beside(TEXT_BYTES_MIN)), ["/a"]);
-    assert_eq!(texts(&beside(TEXT_BYTES_MIN - 1)), Vec::<String>::new());
-    // A shorter one that is half of the document.
-    let document = |bytes: usize, all: usize| format!("{{\"a\":{}}}{}", string(bytes), " ".repeat(all - bytes - 6));
-    assert_eq!(document(2_000, 4_000).len(), 4_000);
-    assert_eq!(texts(&document(2_000, 4_000)), ["/a"]);
-    assert_eq!(texts(&document(2_000, 4_001)), Vec::<String>::new());
-    assert_eq!(texts(&document(ONLY_TEXT_BYTES_MIN, ONLY_TEXT_BYTES_MIN + 6)), ["/a"]);
-    assert_eq!(texts(&document(ONLY_TEXT_BYTES_MIN - 1, ONLY_TEXT_BYTES_MIN + 5)), Vec::<String>::new());
-    // Also in what is too short for a section.
-    assert_eq!(texts(&format!("{{\"a\":[{{\"b\":{}}}]}}", string(2_000))), ["/a/0/b"]);
-    // Few elements around one, of which it is half.
-    let wrapper = |elements: usize, beside: usize| {
-        format!("[{}{},{}]", "0,".repeat(elements - 2), string(2 * TEXT_BYTES_MIN), string(beside))
-    };
-    assert_eq!(texts(&wrapper(WRAPPER_ELEMENTS_MAX, 2 * TEXT_BYTES_MIN - 5)), ["/1", "/2"]);
-    assert_eq!(texts(&wrapper(WRAPPER_ELEMENTS_MAX, 2 * TEXT_BYTES_MIN - 4)), Vec::<String>::new());
-    assert_eq!(texts(&wrapper(WRAPPER_ELEMENTS_MAX + 1, 10)), Vec::<String>::new());
 }
 
 /// Other scripts weigh more than Latin.

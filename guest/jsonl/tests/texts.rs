@@ -5,7 +5,8 @@
 mod support;
 
 use lro_jsonl::{
-    ONLY_TEXT_BYTES_MIN, Section, Shape, StringError, StringReader, Survey, Surveyed, TEXT_BYTES_MIN, survey,
+    ONLY_TEXT_BYTES_MIN, Section, Shape, StringError, StringReader, Survey, Surveyed, TEXT_BYTES_MIN,
+    WRAPPER_ELEMENTS_MAX, survey,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -81,6 +82,31 @@ fn texts_are_found_in_the_wrappers_of_tools() {
             "{value:.80}"
         );
     }
+}
+
+#[test]
+fn limits_of_texts_are_exact() {
+    let texts = |text: &str| found(text, true).texts.into_iter().map(|text| text.pointer).collect::<Vec<_>>();
+    let string = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+    let beside = |bytes: usize| format!("{{\"rows\":{},\"a\":{}}}", rows(2_000), string(bytes));
+    assert_eq!(texts(&beside(TEXT_BYTES_MIN)), ["/a"]);
+    assert_eq!(texts(&beside(TEXT_BYTES_MIN - 1)), Vec::<String>::new());
+    // A shorter one that is half of the document.
+    let document = |bytes: usize, all: usize| format!("{{\"a\":{}}}{}", string(bytes), " ".repeat(all - bytes - 6));
+    assert_eq!(document(2_000, 4_000).len(), 4_000);
+    assert_eq!(texts(&document(2_000, 4_000)), ["/a"]);
+    assert_eq!(texts(&document(2_000, 4_001)), Vec::<String>::new());
+    assert_eq!(texts(&document(ONLY_TEXT_BYTES_MIN, ONLY_TEXT_BYTES_MIN + 6)), ["/a"]);
+    assert_eq!(texts(&document(ONLY_TEXT_BYTES_MIN - 1, ONLY_TEXT_BYTES_MIN + 5)), Vec::<String>::new());
+    // Also in what is too short for a section.
+    assert_eq!(texts(&format!("{{\"a\":[{{\"b\":{}}}]}}", string(2_000))), ["/a/0/b"]);
+    // Few elements around one, of which it is half.
+    let wrapper = |elements: usize, beside: usize| {
+        format!("[{}{},{}]", "0,".repeat(elements - 2), string(2 * TEXT_BYTES_MIN), string(beside))
+    };
+    assert_eq!(texts(&wrapper(WRAPPER_ELEMENTS_MAX, 2 * TEXT_BYTES_MIN - 5)), ["/1", "/2"]);
+    assert_eq!(texts(&wrapper(WRAPPER_ELEMENTS_MAX, 2 * TEXT_BYTES_MIN - 4)), Vec::<String>::new());
+    assert_eq!(texts(&wrapper(WRAPPER_ELEMENTS_MAX + 1, 10)), Vec::<String>::new());
 }
 
 /// A wrapper is an array with elements like any other for those who look for sections alone.

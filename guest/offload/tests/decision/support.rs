@@ -1,7 +1,5 @@
 //! Shared by the tests: a result in memory, and what is planned for it.
 
-#![allow(dead_code, clippy::panic, reason = "no test file uses all of it; a test fails by panicking")]
-
 use std::cell::Cell;
 
 use lro_offload::bindings::lro::filter::types::{
@@ -15,20 +13,23 @@ pub(crate) const SLICE_BYTES: usize = 4 * 1024;
 
 /// The parts of a result and their bytes, and how many bytes of text were read.
 #[derive(Clone, Default)]
-pub(crate) struct Parts(Vec<(Part, Vec<u8>)>, Cell<usize>);
+pub(crate) struct Parts {
+    parts: Vec<(Part, Vec<u8>)>,
+    bytes_read: Cell<usize>,
+}
 
 impl Source for Parts {
     fn parts(&self) -> Vec<Part> {
-        self.0.iter().map(|(part, _)| part.clone()).collect()
+        self.parts.iter().map(|(part, _)| part.clone()).collect()
     }
 
     fn read_text(&self, part: u32, each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>) -> Result<(), PolicyError> {
-        let (part, bytes) = &self.0[part as usize];
+        let (part, bytes) = &self.parts[part as usize];
         assert!(part.kind != PartKind::Binary, "read as text");
         let mut rest = std::str::from_utf8(bytes).unwrap_or_else(|error| panic!("{error}"));
         while !rest.is_empty() {
             let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
-            self.1.set(self.1.get() + slice.len());
+            self.bytes_read.set(self.bytes_read.get() + slice.len());
             if !each(slice)? {
                 break;
             }
@@ -38,7 +39,7 @@ impl Source for Parts {
     }
 
     fn read_bytes(&self, part: u32, offset: u64) -> Result<Vec<u8>, PolicyError> {
-        let (part, bytes) = &self.0[part as usize];
+        let (part, bytes) = &self.parts[part as usize];
         if part.kind != PartKind::Binary {
             return Err(PolicyError::Read(ReadError::WrongKind));
         }
@@ -48,13 +49,13 @@ impl Source for Parts {
 
 impl Parts {
     pub(crate) fn bytes_read(&self) -> usize {
-        self.1.get()
+        self.bytes_read.get()
     }
 
-    pub(crate) fn and(mut self, kind: PartKind, media_type: Option<&str>, bytes: impl AsRef<[u8]>) -> Self {
+    fn and(mut self, kind: PartKind, media_type: Option<&str>, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref().to_vec();
         let media_type = media_type.map(str::to_owned);
-        self.0.push((Part { kind, media_type, name: None, size: bytes.len() as u64, complete: true }, bytes));
+        self.parts.push((Part { kind, media_type, name: None, size: bytes.len() as u64, complete: true }, bytes));
         self
     }
 
@@ -84,7 +85,7 @@ impl Parts {
 
     /// Changes the last part.
     fn last(mut self, change: impl FnOnce(&mut Part)) -> Self {
-        let Some((part, _)) = self.0.last_mut() else { panic!("a part first") };
+        let Some((part, _)) = self.parts.last_mut() else { panic!("a part first") };
         change(part);
         self
     }
@@ -163,7 +164,7 @@ pub(crate) fn in_words(call: &Call, parts: &Parts, wishes: &[Wish]) -> Vec<Strin
         PlannedPart::Keep => "keep".to_owned(),
         PlannedPart::Text => "text".to_owned(),
         PlannedPart::Bytes => "bytes".to_owned(),
-        PlannedPart::Records(records) => format!("{:?} {}", records.form, records.name),
+        PlannedPart::Records(records) => format!("{:?} {}", records.form, records.name).replace("Form::", ""),
         PlannedPart::Joined(with) => format!("joins {with}"),
         PlannedPart::Sections(sections) => {
             let section = |PlannedSection { pointer, shape, name }| match shape {

@@ -1,13 +1,10 @@
 //! The verdict on a result, to the byte at each of its limits.
 
-#![expect(clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use lro_jsonl::Measure;
 use lro_offload::bindings::lro::filter::types::{Action, DecisionMode, ImageMode, Settings, Size};
 use lro_offload::{Call, PolicyError, Verdict, inspect};
-use support::{Parts, bytes, call, characters, settings, tokens};
+
+use crate::support::{Parts, bytes, call, characters, settings, tokens};
 
 fn verdict(call: &Call, parts: &Parts) -> Verdict {
     inspect(call, parts).unwrap_or_else(|error| panic!("{error:?}"))
