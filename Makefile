@@ -20,9 +20,9 @@ COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p l
 HOST      := -p lro-system -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-setup -p lro-host -p lro-handler -p lro-rmcp -p lro-gateway -p lro
 # Cargo gives a dependency the features that all packages of one command need. So that most are compiled once, builds and tests of
 # the host name the same packages, and `embedded` stands for what the tests need.
-TESTED    := $(HOST) -p lro-tests
+TESTED    := $(HOST) -p lro-tests -p lro-conformance
 # What is linted and documented together, so that the crates of others are checked once.
-LINTED    := $(TESTED) -p lro-conformance -p lro-counts
+LINTED    := $(TESTED) -p lro-counts
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
@@ -74,7 +74,7 @@ test: ready ## Run all tests
 
 .PHONY: conformance
 conformance: ready ## Run the official conformance suite, directly, through the gateway and through the component
-	@$(CARGO) build --locked --release -p lro-conformance
+	@$(CARGO) build --locked --release $(TESTED) --bin lro-conformance
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 
 .PHONY: limits
@@ -230,13 +230,10 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(LINTED)
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(GUEST)
 
-# Any of COMPONENTS.
-REPRODUCED := $(COMPONENTS)
-
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
-	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(REPRODUCED)
-	@for name in $(subst -,_,$(filter lro-%,$(REPRODUCED))); do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
+	@for name in $(subst -,_,$(filter lro-%,$(COMPONENTS))); do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 
