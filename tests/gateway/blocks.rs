@@ -77,6 +77,10 @@ fn many_texts_are_one_text_with_block_numbers() {
         assert!(result.to_string().len() < 6_000, "{result}");
         assert!(!result.to_string().contains("omitted"), "{result}");
         assert_eq!(rebuilt(&gateway), texts);
+        let (_, directory) = manifest(&gateway);
+        let (text, shown) = (std::fs::read_to_string(directory.join("text.txt")).unwrap(), &found["summary"]["text"]);
+        assert!(text.starts_with(shown["head"].as_str().unwrap()), "{shown}");
+        assert!(text.ends_with(shown["tail"].as_str().unwrap()), "{shown}");
         // The block of a line, by one question.
         let block = json!([{"field": "block", "op": "eq", "value": count - 1}]);
         let question = json!({"handle": handle(&found), "section": "blocks", "where": block});

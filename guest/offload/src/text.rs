@@ -389,7 +389,10 @@ impl Count {
 
     /// Ends a line that is open, with a line feed that does not belong to the text; whether there was one.
     pub(crate) fn end_line(&mut self) -> bool {
-        self.breaks += u64::from(self.within_line);
+        if self.within_line {
+            self.breaks += 1;
+            self.preview.add("\n");
+        }
         std::mem::take(&mut self.within_line)
     }
 
