@@ -250,6 +250,21 @@ fn a_configured_section_shows_what_it_was_asked_for() {
     assert!(String::from_utf8(shell(last).stdout).unwrap().starts_with(r#"{"id":300,"#));
 }
 
+// Also where the file has escapes.
+#[test]
+fn strings_are_found_by_a_command() {
+    for (string, has_command) in [("src/module_a.rs", true), ("it's \"quoted\"", true), ("modulé", false)] {
+        let strings: Vec<String> = (0..300).map(|id| format!("{string}{id}")).collect();
+        let published = with(always(), &serde_json::to_string(&strings).unwrap());
+        let command = published.descriptor["jq_recipes"]["records_find"].as_str();
+        assert_eq!(command.is_some(), has_command, "{}", published.descriptor);
+        #[cfg(unix)]
+        if let Some(command) = command {
+            assert_eq!(String::from_utf8(shell(command).stdout).unwrap().lines().count(), 300, "{command}");
+        }
+    }
+}
+
 #[test]
 fn a_configured_schema_takes_nothing_away() {
     let described = |schema: Option<&str>| {

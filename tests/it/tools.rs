@@ -134,6 +134,16 @@ fn the_call_that_the_guidance_names_answers() {
             );
         }
     }
+    for string in ["src/module/file.rs ", "\"quoted\" \\ ", "modulé "] {
+        let strings: Vec<String> = (0..300).map(|id| format!("{string}{id}")).collect();
+        let desk = Desk::of(json!({ "result": strings }).to_string());
+        let call = example(&desk.descriptor);
+        assert!(call["search"].is_string(), "{call}");
+        assert_eq!(desk.answer(EXTRACT_TOOL, call)["total"], 300, "{}", desk.descriptor);
+        let text = desk.refusal(EXTRACT_TOOL, json!({"where": "value == 'x'"}));
+        assert!(text.ends_with("the records have no fields, and `.` is a whole one"), "{text}");
+        assert_eq!(desk.answer(EXTRACT_TOOL, json!({"where": ". contains '299'"}))["total"], 1, "{string}");
+    }
     for text in ["# Install\n\nwords\n\n## Usage\n\nmore\n".repeat(40), "a b c\nfour words in here\n".repeat(40)] {
         let desk = Desk::of_payload(&lro_tests::text(text));
         let call = example(&desk.descriptor);

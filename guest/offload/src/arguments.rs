@@ -55,10 +55,12 @@ impl Target<'_> {
     }
 }
 
-/// Some fields of the records with one value, or of those with the greatest numbers.
+/// Some fields of the records with one value, or of those with the greatest numbers; of strings, those with a word.
 fn example_of_records(entry: &Entry) -> Arguments {
     let few = || vec![("limit", FIRST_RECORDS.to_string())];
-    let Some(fields) = Fields::of(entry) else { return few() };
+    let Some(fields) = Fields::of(entry) else {
+        return entry.word().map_or_else(few, |word| vec![("search", string(&word))]);
+    };
     let tested = fields.frequent.as_ref().and_then(|(field, value)| condition(field, ("==", "eq"), value));
     let sorted = fields.numeric.as_ref().and_then(|(field, _)| plain_name(field));
     let mut example = match (tested, sorted) {

@@ -1,5 +1,6 @@
 //! One written file, as the descriptor and the manifest see it.
 
+use lro_json::unescaped_lossy;
 use lro_json::write::string;
 use lro_jsonl::Profile;
 use lro_jsonl::page::List;
@@ -86,10 +87,11 @@ impl Entry {
         self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
     }
 
-    /// A word in a text that can be searched for.
+    /// A word that can be searched for: in a text, or in records that are strings.
     pub(crate) fn word(&self) -> Option<String> {
         let of_outline = self.outline.as_ref().and_then(|outline| outline.word.clone());
-        of_outline.or_else(|| self.preview.as_ref().and_then(|preview| word(&preview.head)))
+        let of_text = || self.preview.as_ref().and_then(|preview| word(&preview.head));
+        of_outline.or_else(of_text).or_else(|| word(&first_string(&self.first)))
     }
 
     /// Whether it holds the small members of a document that found no room in the descriptor.
@@ -114,6 +116,12 @@ impl Entry {
         let is_empty = lro_json::members(schema).is_ok_and(|members| members.is_empty());
         (!is_empty).then_some(schema)
     }
+}
+
+/// The beginning of a record that is a string; empty for others.
+fn first_string(record: &[u8]) -> String {
+    let text = record.strip_prefix(b"\"").map(unescaped_lossy).unwrap_or_default();
+    String::from_utf8_lossy(&text).chars().take(PREVIEW_CHARACTERS).collect()
 }
 
 /// The longest word of a text that is worth a search, the first of equally long ones.

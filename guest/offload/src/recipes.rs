@@ -99,6 +99,10 @@ fn offered(entry: &Entry, path: &str) -> Vec<Recipe> {
     match entry.kind {
         FileKind::Records => {
             let mut recipes = field_recipes(entry, &file, &recipe);
+            // Other characters may be escaped in the file.
+            let word = entry.word().filter(|word| word.is_ascii());
+            let find = word.map(|word| format!("tail -n +2 {file} | grep {}", quoted(&word)));
+            recipes.extend(find.map(|find| recipe("find", "records with a word", find, None)));
             let command = format!("sed -n '2,4p;4q' {file}");
             let first =
                 (Query { limit: Some(FIRST_RECORDS), ..all_records() }, vec![("limit", FIRST_RECORDS.to_string())]);

@@ -60,7 +60,7 @@ pub enum QuestionError {
     #[error("invalid search: {0}")]
     InvalidSearch(String),
     /// No record has this field.
-    #[error("no record has the field `{field}`; there are {}{}", listed(.near), advice(.field))]
+    #[error("no record has the field `{field}`; {}{}", existing(.near), advice(.field))]
     UnknownField {
         /// The field.
         field: String,
@@ -111,6 +111,14 @@ fn slurp(failures: &Failures) -> &'static str {
     }
 }
 
+/// What there is in place of an unknown field.
+fn existing(names: &[String]) -> String {
+    match names {
+        [] => "the records have no fields, and `.` is a whole one".to_owned(),
+        names => format!("there are {}", listed(names)),
+    }
+}
+
 fn listed(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
@@ -132,7 +140,7 @@ mod tests {
         }
         let nested = message("nested.list[].k");
         assert!(nested.contains("`nested.list.0.k`") && nested.contains("any(.nested.list[].k; "), "{nested}");
-        assert!(message("tags").ends_with("there are none"));
+        assert!(message("tags").ends_with("`tags`; the records have no fields, and `.` is a whole one"));
     }
 
     #[test]
