@@ -137,9 +137,9 @@ impl CompileCache {
         wasmtime::ensure!(metadata.len() <= FILE_BYTES_MAX, "it is larger than {FILE_BYTES_MAX} bytes");
         let mut expected = [0; MAC_BYTES];
         let is_whole = read_at(file, 0, &mut expected)? == MAC_BYTES;
-        let (code, digests) = Copied::of(file, MAC_BYTES as u64, metadata.len().saturating_sub(MAC_BYTES as u64))?;
+        let code = Copied::of(file, MAC_BYTES as u64, metadata.len().saturating_sub(MAC_BYTES as u64))?;
         wasmtime::ensure!(
-            is_whole && self.mac(name, &digests).verify_slice(&expected).is_ok(),
+            is_whole && self.mac(name, &code.digests()?).verify_slice(&expected).is_ok(),
             "it was not written by this user's gateway, or has changed"
         );
         Ok(code)

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::thread::available_parallelism;
 #[cfg(target_os = "linux")]
-use std::{ops::Range, os::fd::AsRawFd, os::unix::fs::FileExt, path::Path};
+use std::{io::Write, os::fd::AsRawFd, path::Path};
 
 use lro_system::files::read_exact_at;
 use sha2::{Digest, Sha256};
@@ -18,9 +18,6 @@ use crate::faults::fail_point;
 
 /// Size of the parts that are hashed at the same time.
 const PART_BYTES: usize = 512 << 10;
-/// Bytes that are copied at a time. They stay in the cache of the processor.
-#[cfg(target_os = "linux")]
-const COPY_BYTES: usize = 32 << 10;
 /// Maximum number of threads that do so.
 const THREADS_MAX: usize = 4;
 const THREAD: &str = "lro-load";
@@ -48,15 +45,26 @@ pub(super) enum Copied {
 }
 
 impl Copied {
-    /// Copies so many bytes of a file from an offset on, and returns the digests of the parts of the copy, in their order.
-    pub(super) fn of(file: &File, from: u64, bytes: u64) -> io::Result<(Self, Vec<[u8; 32]>)> {
+    /// Copies so many bytes of a file from an offset on.
+    pub(super) fn of(file: &File, from: u64, bytes: u64) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
-        if let Ok((memory, digests)) = sealed(file, from, bytes) {
-            return Ok((Self::Sealed(memory), digests));
+        if let Ok(memory) = sealed(file, from, bytes) {
+            return Ok(Self::Sealed(memory));
         }
-        let code = collected(file, from, bytes)?;
-        let digests = digests(&code)?;
-        Ok((Self::Owned(code), digests))
+        collected(file, from, bytes).map(Self::Owned)
+    }
+
+    /// The digests of its parts, in their order.
+    pub(super) fn digests(&self) -> io::Result<Vec<[u8; 32]>> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Sealed(memory) => {
+                let parts = parts(memory.metadata()?.len()).collect();
+                let digest = |(from, bytes)| Ok(Sha256::digest(collected(memory, from, bytes)?).into());
+                each_at_once(THREAD, threads(), parts, digest)
+            }
+            Self::Owned(code) => digests(code),
+        }
     }
 
     /// As [`load`]. Only for code that was authenticated with the key of the cache.
@@ -84,32 +92,23 @@ fn collected(file: &File, from: u64, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(code)
 }
 
-/// Copies bytes into a sealed file in memory. Until it is sealed, only a process that may trace this one can open it.
 #[cfg(target_os = "linux")]
-fn sealed(file: &File, from: u64, bytes: u64) -> io::Result<(File, Vec<[u8; 32]>)> {
-    let memory = anonymous::file("lro-code")?;
-    let copy = |part: Range<u64>| -> io::Result<[u8; 32]> {
-        let (mut buffer, mut digest) = ([0; COPY_BYTES], Sha256::new());
-        for at in part.clone().step_by(COPY_BYTES) {
-            let step = &mut buffer[..COPY_BYTES.min((part.end - at) as usize)];
-            read_exact_at(file, from + at, step)?;
-            digest.update(&*step);
-            memory.write_all_at(step, at)?;
-        }
-        Ok(digest.finalize().into())
-    };
-    let digests = each_at_once(THREAD, threads(), parts(bytes).collect(), copy)?;
-    Ok((anonymous::sealed(memory)?, digests))
+fn sealed(file: &File, from: u64, bytes: u64) -> io::Result<File> {
+    let mut memory = anonymous::file("lro-code")?;
+    for (start, bytes) in parts(bytes) {
+        memory.write_all(&collected(file, from + start, bytes)?)?;
+    }
+    anonymous::sealed(memory)
 }
 
 fn threads() -> usize {
     available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
 }
 
-/// The parts of so many bytes.
+/// Where the parts of so many bytes begin, and their sizes.
 #[cfg(target_os = "linux")]
-fn parts(bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    (0..bytes).step_by(PART_BYTES).map(move |start| start..bytes.min(start + PART_BYTES as u64))
+fn parts(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..bytes).step_by(PART_BYTES).map(move |start| (start, (bytes - start).min(PART_BYTES as u64)))
 }
 
 /// Maps the code in sealed memory that this process opens by a path, or copies it.
@@ -128,8 +127,6 @@ fn load_sealed(engine: &Engine, memory: &File, path: &Path) -> wasmtime::Result<
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -143,10 +140,10 @@ mod tests {
         file.write_all(b"head").unwrap();
         file.write_all(&code).unwrap();
         let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains("/memfd:lro-code");
-        let copied = load_sealed(&engine, &sealed(&file, 4, bytes).unwrap().0, "/no/such/file".as_ref()).unwrap();
+        let copied = load_sealed(&engine, &sealed(&file, 4, bytes).unwrap(), "/no/such/file".as_ref()).unwrap();
         assert!(!mapped());
         drop(copied);
-        let component = Copied::of(&file, 4, bytes).unwrap().0.load(&engine).unwrap();
+        let component = Copied::of(&file, 4, bytes).unwrap().load(&engine).unwrap();
         assert!(mapped());
         drop(component);
         let component = Copied::Owned(collected(&file, 4, bytes).unwrap()).load(&engine).unwrap();
@@ -160,12 +157,13 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"head").unwrap();
         file.write_all(&code).unwrap();
-        let (copied, made) = Copied::of(&file, 4, code.len() as u64).unwrap();
+        let copied = Copied::of(&file, 4, code.len() as u64).unwrap();
         file.write_all(b", grown").unwrap();
         let Copied::Sealed(memory) = &copied else { panic!("{copied:?}") };
         assert_eq!((&*memory).write_all(b"other").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert_eq!(collected(memory, 0, memory.metadata().unwrap().len()).unwrap(), code);
-        assert_eq!((made.len(), made), (3, digests(&code).unwrap()));
+        assert_eq!(copied.digests().unwrap(), digests(&code).unwrap());
+        assert_eq!(copied.digests().unwrap().len(), 3);
     }
 
     #[test]
