@@ -142,11 +142,9 @@ impl Preview {
     pub(crate) fn add(&mut self, slice: &str) {
         let missing = PREVIEW_CHARACTERS.saturating_sub(self.head.chars().count());
         self.head.extend(slice.chars().take(missing));
-        let characters = PREVIEW_CHARACTERS / 2;
-        let end = slice.char_indices().rev().nth(characters - 1).map_or(0, |(at, _)| at);
-        self.tail.push_str(&slice[end..]);
-        let surplus = self.tail.chars().count().saturating_sub(characters);
-        self.tail = self.tail.chars().skip(surplus).collect();
+        let end = |text: &str| text.char_indices().rev().nth(PREVIEW_CHARACTERS / 2 - 1).map_or(0, |(at, _)| at);
+        self.tail.push_str(&slice[end(slice)..]);
+        self.tail.drain(..end(&self.tail));
     }
 }
 

@@ -389,11 +389,12 @@ impl Count {
 
     /// Ends a line that is open, with a line feed that does not belong to the text; whether there was one.
     pub(crate) fn end_line(&mut self) -> bool {
-        if self.within_line {
+        let is_open = std::mem::take(&mut self.within_line);
+        if is_open {
             self.breaks += 1;
             self.preview.add("\n");
         }
-        std::mem::take(&mut self.within_line)
+        is_open
     }
 
     /// The entry of the file of so many bytes, completed with what was counted.
