@@ -236,8 +236,8 @@ pub fn with_revision(answer: &Message, revision: &str) -> Bytes {
     let bytes = answer.bytes();
     let versions = answer.find(&["result", "supportedVersions"]);
     let edit = versions.and_then(|versions| {
-        let (known, _) = span::elements(bytes, versions.start, usize::MAX, |_| None);
-        let is_known = known.iter().any(|known| span::string(bytes, known).as_deref() == Some(revision));
+        let mut known = span::each_element(bytes, versions.start);
+        let is_known = known.any(|known| span::string(bytes, &known).as_deref() == Some(revision));
         let more = if is_known { Vec::new() } else { vec![quoted(revision)] };
         appended(bytes, &versions, b"[]", &more)
     });
@@ -373,7 +373,7 @@ pub fn with_items(answer: &Message, list: &str, items: &[String]) -> Bytes {
 
 fn tools(answer: &Message) -> Vec<Span> {
     let list = answer.find(&["result", "tools"]).filter(|list| answer.bytes().get(list.start) == Some(&b'['));
-    list.map(|list| span::elements(answer.bytes(), list.start, usize::MAX, |_| None).0).unwrap_or_default()
+    list.map(|list| span::each_element(answer.bytes(), list.start).collect()).unwrap_or_default()
 }
 
 fn object(bytes: &[u8], span: Option<Span>) -> Option<Span> {

@@ -84,7 +84,7 @@ impl Object {
     /// Makes a part of each block of a known type.
     pub(super) fn make_parts(&mut self, message: &Bytes) {
         for block in &mut self.blocks {
-            if let Some((part, literal)) = typed(message, block) {
+            if let Some((part, literal)) = typed(message, &block.span, &block.members) {
                 (block.part, block.literal) = (Some(part), literal);
             }
         }
@@ -113,19 +113,30 @@ fn walk_blocks(message: &[u8], start: usize) -> (Vec<FoundBlock>, usize) {
     (found.collect(), end)
 }
 
+/// The parts of the blocks in the array `content`, made when they are asked for; `None` for a block of no known type.
+pub(super) fn parts_of(message: &Bytes, content: &Span) -> impl Iterator<Item = Option<Part>> {
+    span::each_element(message, content.start).map(|block| {
+        let members = match message.get(block.start)? {
+            b'{' => span::members(message, block.start, BLOCK_MEMBERS_MAX, |_, _| None).0,
+            _ => return None,
+        };
+        typed(message, &block, &members).map(|(part, _)| part)
+    })
+}
+
 /// The part of a block of a known type, and its literal. `None` when the block is of another type, malformed, or has
 /// members that the part would hide from a policy.
-fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
-    let get = |name| span::member(message, &block.members, name);
+fn typed(message: &Bytes, block: &Span, members: &[Member]) -> Option<(Part, Span)> {
+    let get = |name| span::member(message, members, name);
     let text = |value: Option<&Span>| value.and_then(|value| span::string(message, value)).map(String::from);
     let limited = |value: &Span| {
         let literal = span::literal(message, value)?;
-        (block.span.len().checked_sub(literal.len())? <= BLOCK_EXTRA_BYTES_MAX).then_some(literal)
+        (block.len().checked_sub(literal.len())? <= BLOCK_EXTRA_BYTES_MAX).then_some(literal)
     };
-    if block.members.len() > BLOCK_MEMBERS_MAX {
+    if members.len() > BLOCK_MEMBERS_MAX {
         return None;
     }
-    let is_plain = |names: &[&str]| block.members.iter().all(|member| is_plain(message, member, names));
+    let is_plain = |names: &[&str]| members.iter().all(|member| is_plain(message, member, names));
     match span::string(message, get("type")?)?.as_ref() {
         "text" if is_plain(&["type", "text"]) => text_part(message, limited(get("text")?)?),
         "image" | "audio" if is_plain(&["type", "data", "mimeType"]) => {

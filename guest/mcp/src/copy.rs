@@ -79,21 +79,31 @@ impl<'a> Structured<'a> {
         lone.json.as_ref().filter(|(_, json)| same_json(part, json)).map(|_| Same::Structured)
     }
 
-    /// Whether the texts are the elements of the list that the structured content is or wraps, in their order: some SDKs
-    /// send one text block for each element. Strings stand in the text as they are, other values as JSON.
-    pub(super) fn has_elements(&self, parts: &[&Part]) -> bool {
+    /// Whether the parts of all blocks are texts, and these are the elements of the list that the structured content is or
+    /// wraps, in their order: some SDKs send one text block for each element. Strings stand in the text as they are, other
+    /// values as JSON.
+    pub(super) fn has_elements(&self, mut parts: impl Iterator<Item = Option<Part>>) -> bool {
         let list = self.lone().json.as_ref().map_or(self.span, |(list, _)| list);
-        if self.message.get(list.start) != Some(&b'[')
-            || parts.iter().any(|part| part.kind != PartKind::Text || part.name.is_some())
-        {
+        if self.message.get(list.start) != Some(&b'[') {
             return false;
         }
-        let (elements, _) = span::elements(self.message, list.start, parts.len() + 1, |_| None);
-        elements.len() == parts.len()
-            && parts.iter().zip(&elements).all(|(part, element)| match string_part(self.message, element) {
+        let mut elements = span::each_element(self.message, list.start);
+        loop {
+            match (parts.next(), elements.next()) {
+                (None, None) => return true,
+                (Some(Some(part)), Some(element)) if self.is_element(&part, &element) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    fn is_element(&self, part: &Part, element: &Span) -> bool {
+        part.kind == PartKind::Text
+            && part.name.is_none()
+            && match string_part(self.message, element) {
                 Some(text) => same_text(part, &text),
                 None => json_part(self.message, element).is_some_and(|json| same_json(part, &json)),
-            })
+            }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Errors of a message that should be a tool result, and its limits.
 
 /// Most content blocks of a tool result that become parts: 32,768. One costs up to 1 KiB of memory besides the message. A
-/// result with more is one part as a whole.
+/// result with more is one part as a whole, unless its blocks only repeat the elements of its structured content.
 pub const BLOCKS_MAX: usize = 32_768;
 
 /// Most members of a tool result, and of the message around it: 1,024.

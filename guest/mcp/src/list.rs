@@ -36,7 +36,7 @@ impl WholeList {
         if !is_null || cursors.next().is_some() {
             return None;
         }
-        let items = span::elements(bytes, list.start, usize::MAX, |_| None).0;
+        let items = span::each_element(bytes, list.start).collect();
         Some(Self { answer: bytes.clone(), result, list, items, no_cursor })
     }
 

@@ -272,9 +272,8 @@ impl<'a> Halves<'a> {
     /// The texts of a result that is an error.
     fn error_text(&self) -> Option<String> {
         let list = self.content.clone().filter(|_| self.is_error)?;
-        let (blocks, _) = span::elements(self.result, list.start, usize::MAX, |_| None);
-        let texts = blocks.iter().filter_map(|block| {
-            span::string(self.result, &span::child(self.result, block, "text")?).map(Cow::into_owned)
+        let texts = span::each_element(self.result, list.start).filter_map(|block| {
+            span::string(self.result, &span::child(self.result, &block, "text")?).map(Cow::into_owned)
         });
         Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
     }

@@ -111,7 +111,7 @@ fn not_text(response: &[u8], result: &Span, unseen: Option<&str>) -> Vec<Span> {
 /// The blocks of `content`; empty unless `content` is a list.
 fn blocks(response: &[u8], content: Option<Span>) -> Vec<Span> {
     let list = content.filter(|content| response.get(content.start) == Some(&b'['));
-    list.map(|list| span::elements(response, list.start, usize::MAX, |_| None).0).unwrap_or_default()
+    list.map(|list| span::each_element(response, list.start).collect()).unwrap_or_default()
 }
 
 pub(super) fn in_unit(measure: &lro_jsonl::Measure, unit: SizeUnit) -> u64 {

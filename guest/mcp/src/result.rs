@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lro_json::walk::skip_white;
 use lro_payload::{Part, PartKind, Payload, join};
 
-use super::blocks::{FoundBlock, Object, literals, validate};
+use super::blocks::{FoundBlock, Object, literals, parts_of, validate};
 use super::copy::{Same, Structured};
 use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::message::{ACKNOWLEDGEMENT, Message};
@@ -250,17 +250,16 @@ impl ToolResult {
             return Err(ParseError::NotAToolResult(reason));
         }
         let is_error = find(Role::IsError).is_some_and(|value| message.get(value) == Some(b"true"));
-        if blocks.len() > BLOCKS_MAX {
+        let structured = structured.filter(|value| message.get(value.clone()) != Some(b"null"));
+        let Some((blocks, parts, text)) = without_copies(&message, blocks, content, structured.as_ref()) else {
             return Ok(Self { is_error, members, ..Self::of_other(message, result) });
-        }
+        };
         let is_foreign = |(role, _): &(Role, Member)| *role == Role::Other;
         if others.is_empty() && !members.is_empty() && members.iter().all(is_foreign) {
             return Ok(Self { members, ..Self::of_other(message, result) });
         }
         let others = others.iter().chain(members.iter().filter(|member| is_foreign(member)).map(|(_, member)| member));
         let others = as_object(&message, others)?;
-        let structured = structured.filter(|value| message.get(value.clone()) != Some(b"null"));
-        let (blocks, parts, text) = without_copies(&message, blocks, structured.as_ref());
         let cursor = find(Role::Cursor).filter(|value| message.get(value.clone()) != Some(b"null"));
         let mut found = Self { is_error, not_for_policy: false, members, blocks, ..Self::untouched(message, result) };
         found.add_json(parts, structured, text, meta, cursor, others);
@@ -381,23 +380,29 @@ fn as_object<'a>(message: &[u8], members: impl Iterator<Item = &'a Member>) -> R
 }
 
 /// The blocks of the result and their parts. A text that is a copy of the structured content gets no part, and neither do
-/// texts that are its elements; a text that is the whole structured content is returned separately.
+/// texts that are its elements; a text that is the whole structured content is returned separately. Too many blocks become
+/// one if they are such elements, and `None` otherwise.
 fn without_copies(
     message: &Bytes,
     found: Vec<FoundBlock>,
+    content: Option<Span>,
     structured: Option<&Span>,
-) -> (Vec<Block>, Vec<Part>, Option<Part>) {
+) -> Option<(Vec<Block>, Vec<Part>, Option<Part>)> {
     let (mut blocks, mut parts) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len() + 2));
     let mut text = None;
     let has_text = || found.iter().any(|block| block.part.as_ref().is_some_and(|part| part.kind == PartKind::Text));
     let structured = structured.filter(|_| has_text()).and_then(|structured| Structured::new(message, structured));
+    if found.len() > BLOCKS_MAX {
+        let content = content?;
+        let all = Block { span: content.start + 1..content.end - 1, part: None };
+        return structured?.has_elements(parts_of(message, &content)).then(|| (vec![all], parts, text));
+    }
     if found.len() > 1
         && let Some(structured) = &structured
-        && let Some(texts) = found.iter().map(|block| block.part.as_ref()).collect::<Option<Vec<_>>>()
-        && structured.has_elements(&texts)
+        && structured.has_elements(found.iter().map(|block| block.part.clone()))
     {
         blocks.extend(found.into_iter().map(|block| Block { span: block.span, part: None }));
-        return (blocks, parts, text);
+        return Some((blocks, parts, text));
     }
     for FoundBlock { span, part, .. } in found {
         let part = part.unwrap_or_else(|| Part::checked_text(PartKind::Block, message.slice(span.clone())));
@@ -414,5 +419,5 @@ fn without_copies(
         };
         blocks.push(Block { span, part: index });
     }
-    (blocks, parts, text)
+    Some((blocks, parts, text))
 }

@@ -129,8 +129,7 @@ impl<'a> Original<'a> {
                 }
             }
             Some(b'[') => {
-                let (elements, _) = span::elements(self.json, schema.start, usize::MAX, |_| None);
-                elements.iter().for_each(|element| self.find_references(element, levels));
+                span::each_element(self.json, schema.start).for_each(|element| self.find_references(&element, levels));
             }
             _ => {}
         }

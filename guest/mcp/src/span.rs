@@ -74,6 +74,19 @@ pub(super) fn elements(
     (found, (at + 1).min(text.len()))
 }
 
+/// All elements of the array at `start`, one after another.
+pub(super) fn each_element(text: &[u8], start: usize) -> impl Iterator<Item = Span> {
+    let mut at = skip_white(text, start + 1);
+    std::iter::from_fn(move || {
+        let element = at..skip_value(text, at);
+        if matches!(byte(text, at), b']' | 0) || element.is_empty() {
+            return None;
+        }
+        at = after_comma(text, element.end);
+        Some(element)
+    })
+}
+
 /// The start of the next member or element after one that ends at `end`, or the closing bracket.
 fn after_comma(text: &[u8], end: usize) -> usize {
     let at = skip_white(text, end);
@@ -143,7 +156,7 @@ fn strings_within<'a>(text: &'a [u8], value: &Span, levels: usize, found: &mut i
             }
         }
         b'[' if levels > 0 => {
-            for element in elements(text, value.start, usize::MAX, |_| None).0 {
+            for element in each_element(text, value.start) {
                 strings_within(text, &element, levels - 1, found);
             }
         }

@@ -429,6 +429,24 @@ fn more_blocks_than_parts_are_one_part() {
 }
 
 #[test]
+fn more_blocks_than_parts_that_are_elements_of_the_structured_content_are_no_parts() {
+    let numbers: Vec<String> = (0..=BLOCKS_MAX).map(|number| number.to_string()).collect();
+    let blocks: Vec<Value> = numbers.iter().map(|number| text(number)).collect();
+    let structured = json!({"result": numbers});
+    let mut message = json!({"content": blocks, "structuredContent": structured});
+    let result = parse(&message);
+    assert_eq!(kinds(&result), [PartKind::Structured]);
+    let reply = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[false], false)));
+    assert_eq!(reply["content"], json!([text(r#"{"d":1}"#)]));
+    let kept = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[true], false)));
+    assert_eq!(kept["content"].as_array().unwrap()[..blocks.len()], blocks);
+    for changed in [text("another"), json!({"type": "image", "data": "", "mimeType": "image/png"}), json!(1)] {
+        message["content"][BLOCKS_MAX] = changed;
+        assert_eq!(read_all(parse(&message).payload(), 0, 1 << 20), message.to_string());
+    }
+}
+
+#[test]
 fn nothing_hides_in_the_margin_of_a_block() {
     let mut block = text("small");
     block["_meta"] = json!({"x": "y".repeat(BLOCK_EXTRA_BYTES_MAX)});
