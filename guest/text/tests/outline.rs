@@ -83,6 +83,35 @@ fn matches_of_a_search() {
 }
 
 #[test]
+fn files_one_after_another() {
+    let (rust, notes) = ("use b;\nimpl A {\n    fn c() {}\n}\nconst D: u8 = 1;\n", "# Notes\n---\nkey:\n");
+    let rule = "=".repeat(16);
+    for (text, [line, next]) in [
+        (format!("==> src/a.rs <==\n{rust}\n==> NOTES.md <==\n{notes}"), [1, 8]),
+        (format!("/src/a.rs:\n{rust}\n---\n/NOTES.md:\n{notes}"), [1, 9]),
+        (format!("Summary\n{rule}\nFile: src/a.rs\n{rule}\n{rust}\n{rule}\nFile: NOTES.md\n{rule}\n{notes}"), [3, 12]),
+        (
+            format!("<files>\n<file path=\"src/a.rs\">\n{rust}</file>\n\n<file path=\"NOTES.md\">\n{notes}</file>\n"),
+            [2, 10],
+        ),
+    ] {
+        let outline = outline(&text);
+        assert_eq!(outline.kind, "text of 2 files", "{text}");
+        let [first, definition, inner, second] = outline.entries.as_slice() else { panic!("{text}: {outline:?}") };
+        assert_eq!((first.line, first.level, first.lines), (line, 1, next - line), "{text}");
+        assert_eq!((&*definition.title, definition.level, definition.lines), ("impl A", 2, 3), "{text}");
+        assert_eq!((&*inner.title, inner.level), ("fn c() {}", 3), "{text}");
+        assert_eq!((second.line, second.level), (next, 1), "{text}");
+        assert!(first.title.ends_with("src/a.rs") && second.title.ends_with("NOTES.md"), "{outline:?}");
+    }
+    // One file, documents in YAML, and the log of two files.
+    let log = "==> a.log <==\n10:20:30 one\n10:20:31 two\n==> b.log <==\n10:20:32 three\n";
+    for text in [&*format!("==> src/a.rs <==\n{rust}"), "a:\n  b: 1\n---\nc:\n  d: 1\n---\ne:\n", log] {
+        assert!(!outline(text).kind.contains("files"), "{text}");
+    }
+}
+
+#[test]
 fn a_markdown_text_of_tables_is_markdown() {
     let mut text = String::from("# Settings\n\n| name | default |\n|---|---|\n");
     (0..30).for_each(|row| text.push_str(&format!("| `key_{row}` | {row} |\n")));

@@ -56,6 +56,16 @@ fn files_of_matches() {
 }
 
 #[test]
+fn files_and_definitions_in_them() {
+    let text = "<file path=\"src/a.rs\">\nimpl A {\n    fn b() {\n        one();\n    }\n}\nconst C: u8 = 2;\n</file>\n\n\
+        <file path=\"NOTES.md\">\nthree\n    four\n</file>\n";
+    assert_place(text, "one()", &["src/a.rs", "impl A", "fn b()"]);
+    assert_place(text, "const C", &["src/a.rs"]);
+    assert_place(text, "four", &["NOTES.md"]);
+    assert_place(text, "NOTES", &[]);
+}
+
+#[test]
 fn parents_by_indentation() {
     let yaml = "spec:\n  containers:\n  - name: web\n    ports:\n    - containerPort: 80\n  - name: db\n    image: pg\nstatus: ok\n";
     assert_place(yaml, "containerPort", &["spec", "containers", "name: web", "ports"]);

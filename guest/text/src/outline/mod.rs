@@ -15,6 +15,7 @@
 //! | YAML, trees, XML | lines that others belong to | depth |
 //! | log | levels; the most frequent messages | 1; 2 |
 //! | matches of a search | the files they are in | 1 |
+//! | files one after another | the files; definitions in them | 1; depth |
 //! | anything else | blocks between empty lines, by their first line | 1 |
 //!
 //! An outline has at most [`ENTRIES_MAX`] entries: of a longer one, the deepest levels are left out. Memory is bounded by
@@ -123,7 +124,8 @@ struct State {
     within_block: bool,
     /// A line that is an entry if the next one belongs to it.
     waiting: Option<(u64, u32, String)>,
-    commits: u64,
+    /// Entries that are not what the kind counts: commits of a diff, definitions in files.
+    uncounted: u64,
     /// Lines added and removed before the file of a diff that is open.
     file: Option<(u64, u64)>,
 }
@@ -158,7 +160,7 @@ impl State {
             within_line: false,
             within_block: false,
             waiting: None,
-            commits: 0,
+            uncounted: 0,
             file: None,
         }
     }
@@ -197,7 +199,7 @@ impl State {
         let changes = self.tracker.changes();
         let mark = self.tracker.line(line);
         match (kind, mark) {
-            (Kind::Source(_), None) => self.entries.end_to_depth(number, self.tracker.depth()),
+            (Kind::Source(_) | Kind::Files, None) => self.entries.end_to_depth(number, self.tracker.depth()),
             (_, None) => {}
             (Kind::Indented, Some(mark)) => {
                 let next = (number, mark.level, self.tracker.title());
@@ -208,10 +210,13 @@ impl State {
             (Kind::Diff, Some(mark)) => {
                 self.end_file(changes);
                 self.entries.add(number, mark.level, self.tracker.title());
-                self.commits += u64::from(mark.level == COMMIT);
+                self.uncounted += u64::from(mark.level == COMMIT);
                 self.file = (mark.level != COMMIT).then_some(changes);
             }
-            (_, Some(mark)) => self.entries.add(number - u64::from(mark.back), mark.level, self.tracker.title()),
+            (_, Some(mark)) => {
+                self.uncounted += u64::from(kind == Kind::Files && mark.level > 0);
+                self.entries.add(number - u64::from(mark.back), mark.level, self.tracker.title());
+            }
         }
     }
 
@@ -262,7 +267,7 @@ impl State {
         let changes = self.tracker.changes();
         self.indented(None);
         self.end_file(changes);
-        let seen = self.entries.seen - self.commits;
+        let seen = self.entries.seen - self.uncounted;
         let (entries, notes) = self.entries.finish(lines + 1);
         Outline { kind: in_words(kind, lines, seen, changes), entries, notes, lines }
     }
@@ -287,6 +292,7 @@ fn in_words(kind: Kind, lines: u64, entries: u64, (added, removed): (u64, u64)) 
         Kind::Indented => format!("indented text {of_lines}"),
         Kind::Source(language) => format!("{} source with {}", language.name(), counted("definition")),
         Kind::Matches => format!("matches in {}", counted("file")),
+        Kind::Files => format!("text of {}", counted("file")),
         Kind::Log | Kind::Plain => format!("text {of_lines} in {}", counted("block")),
     }
 }

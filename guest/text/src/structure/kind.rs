@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use super::files::Files;
 use super::log::stamp;
 use super::source::{self, Language};
 use super::{diff, indent_of, lines, markdown, matches};
@@ -17,6 +18,9 @@ const HTML_BYTES: usize = 1024;
 
 /// Fewer lines of files that a search found may be anything.
 const MATCHES_MIN: usize = 3;
+
+/// Fewer lines that begin a file may be anything.
+const FILES_MIN: usize = 2;
 
 /// How much more a line counts that only one language has.
 const SIGN_WEIGHT: usize = 3;
@@ -35,6 +39,8 @@ pub(crate) enum Kind {
     Log,
     /// What a search found in files: `path:line:text`.
     Matches,
+    /// Files one after another.
+    Files,
     /// Paragraphs, or anything else.
     Plain,
 }
@@ -54,6 +60,8 @@ struct Counts {
     stamped: usize,
     /// With the path of a file and the number of a line.
     matches: usize,
+    /// That begin a file of several.
+    begun: usize,
     tags: usize,
     closing_tags: usize,
     /// `key:` and `- element`.
@@ -76,6 +84,9 @@ impl Kind {
         let share = |count: usize, percent: usize| count > 0 && count * 100 >= counts.lines * percent;
         let beginning = head.get(..head.len().min(HTML_BYTES)).unwrap_or_default().to_ascii_lowercase();
         let begins_with = |tag: &str| memmem::find(&beginning, tag.as_bytes()).is_some();
+        if counts.begun >= FILES_MIN && !share(counts.stamped, 40) {
+            return Self::Files;
+        }
         if counts.hunks > 0 && counts.files > 0 {
             return Self::Diff;
         }
@@ -118,7 +129,9 @@ impl Counts {
     fn of(head: &[u8]) -> Self {
         let mut counts = Self::default();
         let (mut is_code, mut previous): (bool, &[u8]) = (false, b"");
+        let mut files = Files::default();
         for line in lines(head) {
+            counts.begun += usize::from(files.path(line).is_some());
             let line = line.get(..line.len().min(LINE_BYTES)).unwrap_or_default();
             let text = line.trim_ascii();
             if text.starts_with(b"```") {

@@ -1,6 +1,7 @@
-//! Recognizes what a text is made of, line by line: headings, indentation, diffs, source code, logs.
+//! Recognizes what a text is made of, line by line: headings, indentation, diffs, files, source code, logs.
 
 mod diff;
+mod files;
 mod html;
 mod indent;
 mod kind;
@@ -12,6 +13,7 @@ mod time;
 
 use diff::Diff;
 pub(crate) use diff::{COMMIT, HUNK};
+use files::Files;
 pub(crate) use html::{headings, text as html_text};
 use indent::indent_of;
 pub(crate) use kind::Kind;
@@ -43,13 +45,14 @@ pub(crate) struct Tracker {
     markdown: Markdown,
     diff: Diff,
     matches: Matches,
+    files: Files,
     parents: Parents,
 }
 
 /// A line that others belong to: a heading, a file, a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The depth, from 1. Only the order matters: steps may be missing.
+    /// The depth. Only the order matters: steps may be missing.
     pub(crate) level: u32,
     /// The line before has the title.
     pub(crate) back: bool,
@@ -58,7 +61,7 @@ pub(crate) struct Mark {
 impl Tracker {
     pub(crate) fn new(kind: Kind) -> Self {
         let (markdown, diff, matches) = (Markdown::default(), Diff::default(), Matches::default());
-        Self { kind, markdown, diff, matches, parents: Parents::default() }
+        Self { kind, markdown, diff, matches, files: Files::default(), parents: Parents::default() }
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -88,6 +91,7 @@ impl Tracker {
             Kind::Markdown => self.markdown.line(line, &mut self.parents),
             Kind::Diff => self.diff.line(line, &mut self.parents),
             Kind::Matches => self.matches.line(line, &mut self.parents),
+            Kind::Files => self.files.line(line, &mut self.parents),
             Kind::Snapshot | Kind::Indented => indent::line(line, &mut self.parents),
             Kind::Source(language) => source::line(language, line, &mut self.parents),
         }
@@ -114,6 +118,7 @@ impl Tracker {
             Kind::Log => return log_place(before, line),
             Kind::Matches => return matches::path(line).map(matches::shown).map(lossy).into_iter().collect(),
             Kind::Snapshot | Kind::Indented => indent::level_and_text(line).map_or(u32::MAX, |(level, _)| level),
+            Kind::Files => self.files.level(line),
             Kind::Source(_) => source::level(line),
             Kind::Markdown => markdown::level(line),
             _ => u32::MAX,

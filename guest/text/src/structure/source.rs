@@ -36,6 +36,20 @@ impl Language {
         }
     }
 
+    /// The language of a file, by the end of its name.
+    pub(super) fn of_path(path: &[u8]) -> Option<Self> {
+        match path.rsplit(|&byte| byte == b'.').next()? {
+            b"rs" => Some(Self::Rust),
+            b"py" | b"pyi" => Some(Self::Python),
+            b"go" => Some(Self::Go),
+            b"java" | b"cs" | b"kt" | b"kts" => Some(Self::Java),
+            b"js" | b"jsx" | b"mjs" | b"cjs" | b"ts" | b"tsx" | b"mts" => Some(Self::JavaScript),
+            b"c" | b"h" | b"cc" | b"cpp" | b"cxx" | b"hh" | b"hpp" => Some(Self::C),
+            b"sh" | b"bash" | b"zsh" => Some(Self::Shell),
+            _ => None,
+        }
+    }
+
     /// Words that may stand before the one that says what is defined.
     fn modifiers(self) -> &'static [&'static str] {
         match self {
