@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
-use crate::fields::{FieldId, Fields};
+use crate::fields::{Elements, FieldId, Fields, any_element};
 use crate::find::Record;
 use crate::json::{checked, is_number};
 use crate::key::{self, Case};
@@ -69,6 +69,8 @@ enum Check {
     Contains(Literal),
     StartsWith(Literal),
     Matches(Regex),
+    /// Whether any value that these lead to passes.
+    Any(Elements, Box<Self>),
 }
 
 /// A value of the query.
@@ -101,7 +103,11 @@ impl Where {
                 step => Err(fail(format!("step {step} does not come before the step that refers to it"))),
             };
             steps.push(match condition {
-                Condition::Test(test) => Node::Test(fields.add(&test.field)?, Box::new(check(test).map_err(fail)?)),
+                Condition::Test(test) => {
+                    let ((field, elements), check) = (fields.add_tested(&test.field)?, check(test).map_err(fail)?);
+                    let is_one = elements.is_empty();
+                    Node::Test(field, Box::new(if is_one { check } else { Check::Any(elements, Box::new(check)) }))
+                }
                 Condition::All(steps) => Node::All(steps.iter().map(below).collect::<Result<_, _>>()?),
                 Condition::Any(steps) => Node::Any(steps.iter().map(below).collect::<Result<_, _>>()?),
                 Condition::Negation(step) => Node::Negation(below(step)?),
@@ -319,7 +325,13 @@ impl Check {
                 Ok(pattern.is_match(std::str::from_utf8(&text).map_err(|_| Damaged)?))
             }
             Self::StartsWith(_) | Self::Matches(_) => Ok(false),
+            Self::Any(elements, check) => check.any_passes(elements, value, scratch),
         }
+    }
+
+    #[inline(never)]
+    fn any_passes(&self, elements: &Elements, value: &[u8], scratch: &mut Vec<u8>) -> Result<bool, Damaged> {
+        any_element(value, elements, &mut |value| self.passes(value, scratch))
     }
 }
 

@@ -14,9 +14,14 @@ pub(crate) type FieldId = usize;
 struct Field {
     spelled: String,
     steps: Vec<Step>,
+    /// Behind those: for each `[]`, the steps from an element of the array on.
+    elements: Elements,
     /// Index of the member that the first step leads to; `None` for the whole record.
     member: Option<usize>,
 }
+
+/// The steps behind each `[]` of a field.
+pub(crate) type Elements = Vec<Vec<Step>>;
 
 /// All fields of a query.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +56,25 @@ impl Fields {
         Ok(self.add_steps(spelled.to_owned(), steps))
     }
 
+    /// Adds a field of a test, whose `[]` stand for the elements of arrays. Returns what is behind them.
+    pub(crate) fn add_tested(&mut self, spelled: &str) -> Result<(FieldId, Elements), ExtractError> {
+        match elements(spelled).filter(|_| self.names.is_none()) {
+            Some((steps, elements)) => Ok((self.add_field(spelled.to_owned(), steps, elements.clone()), elements)),
+            None => Ok((self.add(spelled)?, Vec::new())),
+        }
+    }
+
     /// Adds a field by its steps.
     pub(crate) fn add_steps(&mut self, spelled: String, steps: Vec<Step>) -> FieldId {
-        if let Some(id) = self.fields.iter().position(|field| field.steps == steps) {
+        self.add_field(spelled, steps, Vec::new())
+    }
+
+    fn add_field(&mut self, spelled: String, steps: Vec<Step>, elements: Elements) -> FieldId {
+        if let Some(id) = self.fields.iter().position(|field| field.steps == steps && field.elements == elements) {
             return id;
         }
         let member = steps.first().map(|step| self.member(&step.key));
-        self.fields.push(Field { spelled, steps, member });
+        self.fields.push(Field { spelled, steps, elements, member });
         let id = self.fields.len() - 1;
         self.unseen.push(id);
         id
@@ -76,7 +93,7 @@ impl Fields {
         Finder::new(&self.members)
     }
 
-    /// The text from the value of a field on.
+    /// The text from the value of a field on: of one with `[]`, of the outermost array.
     #[inline(always)]
     pub(crate) fn value<'a>(&self, record: &Record<'a>, id: FieldId) -> Result<Option<&'a [u8]>, Damaged> {
         let Some(field) = self.fields.get(id) else { return Ok(None) };
@@ -103,7 +120,12 @@ impl Fields {
     fn note_unseen(&mut self, record: &Record<'_>) -> Result<(), Damaged> {
         let mut unseen = Vec::with_capacity(self.unseen.len());
         for id in std::mem::take(&mut self.unseen) {
-            if self.value(record, id)?.is_none() {
+            let elements = self.fields.get(id).map_or([].as_slice(), |field| &field.elements);
+            let is_there = match self.value(record, id)? {
+                Some(value) => any_element(value, elements, &mut |_| Ok(true))?,
+                None => false,
+            };
+            if !is_there {
                 unseen.push(id);
             }
         }
@@ -133,4 +155,34 @@ impl Fields {
     pub(crate) fn first_unseen(&self) -> Option<&str> {
         self.fields.get(*self.unseen.first()?).map(|field| field.spelled.as_str())
     }
+}
+
+/// The steps before the first `[]` of a field, and those behind each; `None` for a field without any, and for a JSON Pointer.
+fn elements(spelled: &str) -> Option<(Vec<Step>, Elements)> {
+    let (array, rest) = spelled.split_once("[]").filter(|(array, _)| !array.starts_with('/'))?;
+    let behind = |rest: &str| match rest.strip_prefix('.') {
+        Some(keys) => Some(path::steps(keys)),
+        None => rest.is_empty().then(Vec::new),
+    };
+    Some((path::steps(array), rest.split("[]").map(behind).collect::<Option<_>>()?))
+}
+
+/// Whether a value passes: the one given, or any that `elements` lead to from it.
+pub(crate) fn any_element(
+    value: &[u8],
+    elements: &[Vec<Step>],
+    passes: &mut dyn FnMut(&[u8]) -> Result<bool, Damaged>,
+) -> Result<bool, Damaged> {
+    let Some((steps, inner)) = elements.split_first() else { return passes(value) };
+    if value.first() != Some(&b'[') {
+        return Ok(false);
+    }
+    let mut found = false;
+    walk::elements(value, 0, |element| {
+        if !found && let Some(at) = path::find(value, element, steps)? {
+            found = any_element(value.get(at..).unwrap_or_default(), inner, passes)?;
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }

@@ -42,6 +42,51 @@ fn near(text: &str, field: &str) -> Vec<String> {
 }
 
 #[test]
+fn tests_of_any_element() {
+    const ORDERS: &str = r#"{"name":"a","items":[{"sku":"x","price":5},{"sku":"y","price":50}],"a[]":1}
+{"name":"b","items":[],"rows":[[1,2],[3]]}
+{"name":"c","items":{"price":70}}
+{"name":"d", "items" : [ { "sizes": [ {"n": 7}, {"n": 9} ] }, 4 ]}
+[{"price":80}]
+"#;
+    let named = |query: Query| {
+        let query = Query { select: select(&["name"]), ..query };
+        lines(ORDERS, query)
+            .iter()
+            .map(|line| line.replace(['{', '}', '"'], "").replace("name:", ""))
+            .collect::<Vec<_>>()
+    };
+    for (field, operator, value, expected) in [
+        ("items[].price", Operator::Gt, "5", vec!["a"]),
+        ("items[].price", Operator::Ne, "5", vec!["a"]),
+        ("items[].price", Operator::Gt, "50", vec![]),
+        ("items[]", Operator::Eq, "4", vec!["d"]),
+        ("items[]", Operator::Exists, "", vec!["a", "d"]),
+        ("items[].sizes[].n", Operator::Eq, "9", vec!["d"]),
+        ("items[].sku", Operator::StartsWith, "\"y\"", vec!["a"]),
+        ("rows[][]", Operator::Eq, "3", vec!["b"]),
+        ("rows[].1", Operator::Eq, "2", vec!["b"]),
+        ("[].price", Operator::Eq, "80", vec![""]),
+        ("/a[]", Operator::Eq, "1", vec!["a"]),
+    ] {
+        assert_eq!(named(only(field, operator, value)), expected, "{field} {operator:?} {value}");
+    }
+    let negated = Query {
+        where_: vec![only("items[].price", Operator::Gt, "5").where_[0].clone(), Condition::Negation(0)],
+        ..all()
+    };
+    assert_eq!(named(negated), ["b", "c", "d", ""]);
+    for field in ["items[].weight", "name[]", "items[]price", "a[]"] {
+        let error = ask(ORDERS, only(field, Operator::Exists, "")).unwrap_err();
+        assert!(matches!(&error, ExtractError::UnknownField(unknown) if unknown.field == field), "{field}: {error:?}");
+    }
+    assert!(matches!(
+        ask(ORDERS, Query { select: select(&["items[].price"]), ..all() }),
+        Err(ExtractError::UnknownField(_))
+    ));
+}
+
+#[test]
 fn operators() {
     let cases = [
         (only("age", Operator::Eq, "41"), vec!["Ann", "Änne"]),

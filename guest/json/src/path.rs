@@ -31,10 +31,11 @@ pub fn steps(field: &str) -> Vec<Step> {
     }
 }
 
-/// The path of some keys, joined by dots where that is unambiguous, else a JSON Pointer.
+/// The path of some keys, joined by dots where that is unambiguous, else a JSON Pointer. In a test of a query, `[]` stands for
+/// the elements of an array.
 #[must_use]
 pub fn spelled(keys: &[String]) -> String {
-    if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
+    if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~']) && !key.contains("[]")) {
         return keys.join(".");
     }
     let mut pointer = String::new();
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_spelled_path_leads_back() {
-        for keys in [vec!["a"], vec!["a", "b"], vec!["a.b", "c"], vec!["x/y"], vec![""], vec!["~", "0"]] {
+        for keys in [vec!["a"], vec!["a", "b"], vec!["a.b", "c"], vec!["x/y"], vec![""], vec!["~", "0"], vec!["a[]"]] {
             let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
             let back: Vec<Step> = keys.iter().cloned().map(Step::new).collect();
             assert_eq!(steps(&spelled(&keys)), back);

@@ -11,6 +11,9 @@ use serde_json::value::RawValue;
 use crate::Question;
 use crate::schema::{Schema, Types, keys, spelled};
 
+/// Stands for the elements of an array in the field of a test.
+const ELEMENTS: &str = "[]";
+
 /// Most notes of an answer.
 const NOTES_MAX: usize = 8;
 
@@ -93,7 +96,7 @@ fn fit_selection(selection: &mut Selection, schema: &Schema) {
 /// quotes is what is between them. A key that is spelled like a path or in quotes is that key, if the records have it.
 fn field(written: &str, schema: &Schema) -> String {
     if schema.has(&keys(written)) {
-        return written.to_owned();
+        return if written.contains(ELEMENTS) { spelled(&keys(written)) } else { written.to_owned() };
     }
     let literal = [written.to_owned()];
     if schema.has(&literal) {
@@ -104,9 +107,14 @@ fn field(written: &str, schema: &Schema) -> String {
     }
     match written.strip_prefix('.') {
         Some("") => String::new(),
-        Some(rest) => with_steps(rest),
-        None => with_steps(written),
+        Some(rest) => with_elements(rest),
+        None => with_elements(written),
     }
+}
+
+/// Replaces steps in brackets between `[]`.
+fn with_elements(written: &str) -> String {
+    written.split(ELEMENTS).map(with_steps).collect::<Vec<_>>().join(ELEMENTS)
 }
 
 /// The name between double quotes, as conditions write one with spaces.
@@ -145,7 +153,7 @@ fn with_steps(written: &str) -> String {
 
 /// Fits the value of a test to the type of its field. Returns a note if there is something to say.
 fn fit_value(test: &mut Test, schema: &Schema) -> Option<String> {
-    let types = schema.types(&keys(&test.field))?;
+    let types = schema.types(&keys(&test.field.replace(ELEMENTS, ".0")))?;
     let value = test.value.as_deref()?.to_owned();
     let name = if test.field.is_empty() { ".".to_owned() } else { shown(&test.field) };
     let note = |text: String| Some(format!("`{name}` holds {}: {text}", types.names()));
