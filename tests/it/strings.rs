@@ -102,6 +102,41 @@ fn json_in_a_string_is_records() {
     assert_eq!(publish(&two.to_string()).sections(), ["body_original", "items", "users"]);
 }
 
+// Servers that pass on what an API answers as JSON make a text such a string.
+#[test]
+fn a_text_that_is_a_string_is_read_without_its_escapes() {
+    let json = json!({"items": rows(600), "total": 600}).to_string();
+    let csv: String = (0..3_000).map(|id| format!("{id};\"a; b\";é\r\n")).collect();
+    let csv = format!("id;name;letter\r\n{csv}");
+    for (content, sections) in [
+        (json.clone(), vec!["text_original", "text"]),
+        (csv.clone(), vec!["text_original", "text"]),
+        (log(), vec!["text", "outline"]),
+        (nested(&json, 2), vec!["text_original", "s1_original", "s2_original", "s2"]),
+    ] {
+        let published = publish(&format!(" {} \n", Value::from(content.clone())));
+        assert_eq!(published.sections(), sections);
+        let original = published.file(sections[0]);
+        assert_eq!((original.origin, original.pointer.as_deref()), (Origin::Content, Some("")));
+        assert_eq!(published.bytes(sections[0]), content.as_bytes());
+        let count = Question::Query(Query { count: true, ..Query::default() });
+        let answer = extractor().ask(&published.offloaded.offload, None, &count, Budget::default()).unwrap();
+        let expected = if content == csv { 3_000 } else { 600 };
+        assert!(content == log() || answer.lines == format!("{{\"count\":{expected}}}\n"), "{}", answer.lines);
+    }
+    let bytes: Vec<u8> = (0..90_000_u32).flat_map(u32::to_le_bytes).collect();
+    let published = publish(&Value::from(STANDARD.encode(&bytes)).to_string());
+    assert_eq!((published.sections(), published.bytes("text")), (vec!["text"], bytes));
+    // Quotation marks around the first cell, and two strings.
+    for (text_part, section) in [(format!("\"id\"{}", &csv[2..]), "text"), ("\"a b\" \"c\"\n".repeat(900), "text")] {
+        let root = TempDir::new().unwrap();
+        let offloaded = offloaded(filter(root.path()).apply(&request(always()), &text(text_part.clone())));
+        let record = offloaded.offload.record();
+        let file = record.files.iter().find(|file| file.section == section).unwrap();
+        assert_eq!(std::fs::read_to_string(offloaded.offload.path().join(&file.name)).unwrap(), text_part);
+    }
+}
+
 /// JSON in a string of JSON, so many times.
 fn nested(content: &str, times: usize) -> String {
     (1..=times)

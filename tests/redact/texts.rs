@@ -43,7 +43,9 @@ fn what_a_text_names_gets_nowhere() {
             // As a server wraps it that has a schema.
             let wrapped =
                 json!({ "content": [{ "type": "text", "text": text }], "structuredContent": { "result": text } });
-            for result in [of_text, wrapped] {
+            // As a server writes it that passes on any answer as JSON.
+            let quoted = json!({ "content": [{ "type": "text", "text": json!(text).to_string() }] });
+            for result in [of_text, wrapped, quoted] {
                 let reply = reply(settings.clone(), &result).to_string();
                 assert!(!reply.contains("s3cret"), "{name}: {reply:.3000}");
                 assert!(lines > 3 || reply.contains(REPLACEMENT), "{name}: {reply:.3000}");

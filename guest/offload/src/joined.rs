@@ -13,6 +13,7 @@ use crate::bindings::lro::filter::types::{FileKind, PlannedSection, SectionShape
 use crate::directory::File;
 use crate::entry::Entry;
 use crate::media::{UNKNOWN, media_type};
+use crate::strings::TEXT;
 use crate::text::Count;
 use crate::write::Writer;
 use crate::{Part, PolicyError};
@@ -100,7 +101,7 @@ impl Writer<'_> {
 
     /// Writes texts one after another, each from the beginning of a line, and their outline.
     pub(crate) fn joined_text(&mut self, members: &[u32]) -> Result<(), PolicyError> {
-        let section = self.section_names.section("text");
+        let section = self.section_names.section(TEXT);
         let file_name = self.file_names.file(&section, self.call.session.as_deref(), "txt");
         let mut file = Buffered::new(self.directory.create(&file_name)?);
         let mut count = Count::default();

@@ -27,7 +27,7 @@ pub(crate) const STRINGS_MAX: usize = 6;
 const DEPTH_MAX: usize = 4;
 
 /// Name of a text that no key gives a name to.
-const TEXT: &str = "text";
+pub(crate) const TEXT: &str = "text";
 
 /// What follows the name of the records in the name of the string that they were read from.
 const ORIGINAL: &str = "_original";
@@ -71,16 +71,22 @@ impl Source for Inside<'_> {
 
     fn read_text(&self, part: u32, each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>) -> Result<(), PolicyError> {
         let (mut reader, mut text) = (StringReader::new(self.pointer), String::new());
+        let wrong = |error| PolicyError::Other(format!("{}: {error}", self.pointer));
+        let (mut more, mut wanted) = (true, true);
         self.source.read_text(part, &mut |slice| {
-            let more = reader.push(slice, &mut text);
-            let more = more.map_err(|error| PolicyError::Other(format!("{}: {error}", self.pointer)))?;
-            if text.is_empty() || more && text.len() < SLICE_BYTES_MIN {
-                return Ok(more);
+            more = reader.push(slice, &mut text).map_err(wrong)?;
+            if !text.is_empty() && (!more || text.len() >= SLICE_BYTES_MIN) {
+                wanted = each(&text)?;
+                text.clear();
             }
-            let wanted = each(&text)?;
-            text.clear();
             Ok(more && wanted)
-        })
+        })?;
+        if more && wanted {
+            // The string is the whole document, and may be known only at its end.
+            reader.finish(&mut text).map_err(wrong)?;
+            each(&text)?;
+        }
+        Ok(())
     }
 
     fn read_bytes(&self, _: u32, _: u64) -> Result<Vec<u8>, PolicyError> {
@@ -100,6 +106,22 @@ fn size(source: &dyn Source, index: u32, pointer: &str) -> Result<Option<u64>, P
         Ok(more == Ok(true))
     })?;
     Ok(found)
+}
+
+/// Bytes of a text that is one JSON string, without its escapes; nothing for any other text.
+fn size_of_whole(source: &dyn Source, index: u32) -> Result<Option<u64>, PolicyError> {
+    let (mut reader, mut text, mut size) = (StringReader::new(""), String::new(), 0);
+    let mut is_string = None;
+    source.read_text(index, &mut |slice| {
+        let begins = is_string.unwrap_or_else(|| slice.trim_start().starts_with('"'));
+        let is_read = begins && reader.push(slice, &mut text).is_ok();
+        is_string = Some(is_read);
+        size += text.len() as u64;
+        text.clear();
+        Ok(is_read)
+    })?;
+    let is_whole = is_string == Some(true) && reader.finish(&mut text).is_ok();
+    Ok(is_whole.then_some(size + text.len() as u64))
 }
 
 /// A planned section that is a string, and its size in bytes.
@@ -145,6 +167,20 @@ impl Writer<'_> {
             sections.push(section.clone());
         }
         Ok((sections, texts))
+    }
+
+    /// Writes a text that is one JSON string, as servers write that pass on a text as JSON; returns false, and writes nothing,
+    /// for any other text.
+    pub(crate) fn whole_string(&mut self, index: u32, name: &str) -> Result<bool, PolicyError> {
+        let Some(size) = size_of_whole(self.source, index)? else { return Ok(false) };
+        let outer = Outer { source: self.source, index, pointer: "", file: None, depth: 0 };
+        let section = PlannedSection {
+            pointer: String::new(),
+            shape: SectionShape::Value,
+            name: self.section_names.section(name),
+        };
+        self.string(outer, &PlannedText { section, size })?;
+        Ok(true)
     }
 
     /// The sections of the strings in a string that is JSON, as far as there is room for more.
@@ -222,7 +258,8 @@ impl Writer<'_> {
         let pointer = text.pointer.unwrap_or_default().to_owned();
         if !encoded.prefix.is_empty() {
             // With the bytes, the whole string.
-            self.contents.inline.push((shown_key(pointer.clone()), string(&format!("{}…", encoded.prefix))));
+            let key = if pointer.is_empty() { text.section.clone() } else { shown_key(pointer.clone()) };
+            self.contents.inline.push((key, string(&format!("{}…", encoded.prefix))));
         }
         self.contents.entries.push(Entry {
             file_name,

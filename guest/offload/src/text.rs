@@ -16,7 +16,7 @@ use crate::form::{DOCUMENT, Head, form, is_document, read_json};
 use crate::plan::{RECORDS, configured};
 use crate::records::{Derived, Records};
 use crate::rows::Rows;
-use crate::strings::{Outer, PlannedText};
+use crate::strings::{Outer, PlannedText, TEXT};
 use crate::tokens::TokenSample;
 use crate::write::Writer;
 use crate::{Part, PartKind, PolicyError, Source};
@@ -70,12 +70,16 @@ impl fmt::Display for Text<'_> {
 impl Writer<'_> {
     /// Writes a part that is a text.
     pub(crate) fn text_part(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        let text = Text::of_part(self.source, index, part, self.section_of_text(part));
+        let name = self.plain_name(part, TEXT);
+        if part.kind == PartKind::Text && self.whole_string(index, &name)? {
+            return Ok(());
+        }
+        let text = Text::of_part(self.source, index, part, self.section_names.section(&name));
         self.text(text)
     }
 
     fn section_of_text(&mut self, part: &Part) -> String {
-        self.section_names.section(&self.plain_name(part, "text"))
+        self.section_names.section(&self.plain_name(part, TEXT))
     }
 
     /// Writes a part that is a text with records.

@@ -17,7 +17,7 @@ use crate::names::Names;
 use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
 use crate::records::{Derived, Records};
-use crate::strings::{Outer, STRINGS_MAX};
+use crate::strings::{Outer, STRINGS_MAX, TEXT};
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 
 /// Maximum number of characters of the URI of a resource in a descriptor.
@@ -155,6 +155,9 @@ pub(crate) struct Writer<'a> {
 
 impl Writer<'_> {
     pub(crate) fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
+        if planned.is_empty() && self.whole_string(index, TEXT)? {
+            return Ok(());
+        }
         let (planned, texts) = self.strings(self.source, index, planned)?;
         let options = self.options(&planned);
         let (source, parts) = (self.source, [index]);
