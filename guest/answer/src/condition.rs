@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
-use crate::fields::{Elements, FieldId, Fields, any_element};
+use crate::fields::{Elements, FieldId, Fields, any, any_element};
 use crate::find::Record;
 use crate::json::{checked, is_number};
 use crate::key::{self, Case};
@@ -340,21 +340,10 @@ impl Literal {
     fn is_in(&self, value: &[u8], scratch: &mut Vec<u8>) -> Result<bool, Damaged> {
         match (value.first(), &self.kind) {
             (Some(b'"'), Kind::Text(part)) => Ok(has_part(&content(value, self.case)?, part)),
-            (Some(b'['), _) => {
-                let mut found = false;
-                walk::elements(value, 0, |element| {
-                    let element = value.get(element..).unwrap_or_default();
-                    found = found
-                        || match &self.kind {
-                            Kind::Text(part) if element.first() == Some(&b'"') => {
-                                has_part(&content(element, self.case)?, part)
-                            }
-                            _ => self.equals(element, scratch)?,
-                        };
-                    Ok(())
-                })?;
-                Ok(found)
-            }
+            (Some(b'['), _) => any(value, |element| match &self.kind {
+                Kind::Text(part) if element.first() == Some(&b'"') => Ok(has_part(&content(element, self.case)?, part)),
+                _ => self.equals(element, scratch),
+            }),
             _ => Ok(false),
         }
     }

@@ -177,11 +177,18 @@ pub(crate) fn any_element(
     if value.first() != Some(&b'[') {
         return Ok(false);
     }
+    any(value, |element| match path::find(element, 0, steps)? {
+        Some(at) => any_element(element.get(at..).unwrap_or_default(), inner, passes),
+        None => Ok(false),
+    })
+}
+
+/// Whether an element of an array passes.
+#[inline(always)]
+pub(crate) fn any(array: &[u8], mut passes: impl FnMut(&[u8]) -> Result<bool, Damaged>) -> Result<bool, Damaged> {
     let mut found = false;
-    walk::elements(value, 0, |element| {
-        if !found && let Some(at) = path::find(value, element, steps)? {
-            found = any_element(value.get(at..).unwrap_or_default(), inner, passes)?;
-        }
+    walk::elements(array, 0, |element| {
+        found = found || passes(array.get(element..).unwrap_or_default())?;
         Ok(())
     })?;
     Ok(found)

@@ -21,13 +21,19 @@ impl Step {
     }
 }
 
-/// The steps of a path: of a JSON Pointer if it begins with `/`, else between its dots; empty for the whole value.
+/// The steps of a path: those to its [`keys`].
 #[must_use]
 pub fn steps(field: &str) -> Vec<Step> {
+    keys(field).into_iter().map(Step::new).collect()
+}
+
+/// The keys of a path: of a JSON Pointer if it begins with `/`, else between its dots; empty for the whole value.
+#[must_use]
+pub fn keys(field: &str) -> Vec<String> {
     match field.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').map(|step| Step::new(key_of_step(step))).collect(),
+        Some(pointer) => pointer.split('/').map(key_of_step).collect(),
         None if field.is_empty() => Vec::new(),
-        None => field.split('.').map(|step| Step::new(step.to_owned())).collect(),
+        None => field.split('.').map(str::to_owned).collect(),
     }
 }
 
@@ -46,8 +52,7 @@ pub fn spelled(keys: &[String]) -> String {
 /// A path in its normal form: keys joined by dots where that is unambiguous.
 #[must_use]
 pub fn normal(field: &str) -> String {
-    let keys: Vec<String> = steps(field).iter().map(|step| String::from_utf8_lossy(&step.key).into_owned()).collect();
-    spelled(&keys)
+    spelled(&keys(field))
 }
 
 /// Index of the value that `steps` lead to from the value at `at`. The last of several members with the same key is

@@ -116,12 +116,15 @@ fn walk_blocks(message: &[u8], start: usize) -> (Vec<FoundBlock>, usize) {
 /// The parts of the blocks in the array `content`, made when they are asked for; `None` for a block of no known type.
 pub(super) fn parts_of(message: &Bytes, content: &Span) -> impl Iterator<Item = Option<Part>> {
     span::each_element(message, content.start).map(|block| {
-        let members = match message.get(block.start)? {
-            b'{' => span::members(message, block.start, BLOCK_MEMBERS_MAX, |_, _| None).0,
-            _ => return None,
-        };
+        let members = members_of(message, &block)?;
         typed(message, &block, &members).map(|(part, _)| part)
     })
+}
+
+/// The members of a block or a resource; `None` for a value that is not an object.
+fn members_of(message: &[u8], object: &Span) -> Option<Vec<Member>> {
+    let is_object = message.get(object.start) == Some(&b'{');
+    is_object.then(|| span::members(message, object.start, BLOCK_MEMBERS_MAX, |_, _| None).0)
 }
 
 /// The part of a block of a known type, and its literal. `None` when the block is of another type, malformed, or has
@@ -146,10 +149,7 @@ fn typed(message: &Bytes, block: &Span, members: &[Member]) -> Option<(Part, Spa
         }
         "resource" if is_plain(&["type", "resource"]) => {
             let resource = get("resource")?;
-            let members = match message.get(resource.start)? {
-                b'{' => span::members(message, resource.start, BLOCK_MEMBERS_MAX, |_, _| None).0,
-                _ => return None,
-            };
+            let members = members_of(message, resource)?;
             let names = ["uri", "mimeType", "text", "blob"];
             if members.len() > BLOCK_MEMBERS_MAX
                 || !members.iter().all(|member| self::is_plain(message, member, &names))

@@ -70,11 +70,10 @@ impl fmt::Display for Text<'_> {
 impl Writer<'_> {
     /// Writes a part that is a text.
     pub(crate) fn text_part(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        let name = self.plain_name(part, TEXT);
-        if part.kind == PartKind::Text && self.whole_string(index, &name)? {
+        if part.kind == PartKind::Text && self.whole_string(index, &self.plain_name(part, TEXT))? {
             return Ok(());
         }
-        let text = Text::of_part(self.source, index, part, self.section_names.section(&name));
+        let text = Text::of_part(self.source, index, part, self.section_of_text(part));
         self.text(text)
     }
 

@@ -6,10 +6,11 @@
 use lro_contract::manifest::FileRecord;
 use lro_contract::query::document::shown;
 use lro_contract::query::{Group, Operator, Query, Selection, Test};
+use lro_json::path::{keys, spelled};
 use serde_json::value::RawValue;
 
 use crate::Question;
-use crate::schema::{Schema, Types, keys, spelled};
+use crate::schema::{Schema, Types};
 
 /// Stands for the elements of an array in the field of a test.
 const ELEMENTS: &str = "[]";
@@ -117,6 +118,11 @@ fn with_elements(written: &str) -> String {
     written.split(ELEMENTS).map(with_steps).collect::<Vec<_>>().join(ELEMENTS)
 }
 
+/// The keys that lead to what a test compares: the first element of an array stands for all.
+fn compared(field: &str) -> Vec<String> {
+    if field.starts_with('/') { keys(field) } else { keys(&field.replace(ELEMENTS, ".0")) }
+}
+
 /// The name between double quotes, as conditions write one with spaces.
 fn unquoted(written: &str) -> Option<String> {
     if written.starts_with('"') { serde_json::from_str(written).ok() } else { None }
@@ -153,7 +159,7 @@ fn with_steps(written: &str) -> String {
 
 /// Fits the value of a test to the type of its field. Returns a note if there is something to say.
 fn fit_value(test: &mut Test, schema: &Schema) -> Option<String> {
-    let types = schema.types(&keys(&test.field.replace(ELEMENTS, ".0")))?;
+    let types = schema.types(&compared(&test.field))?;
     let value = test.value.as_deref()?.to_owned();
     let name = if test.field.is_empty() { ".".to_owned() } else { shown(&test.field) };
     let note = |text: String| Some(format!("`{name}` holds {}: {text}", types.names()));
@@ -274,5 +280,20 @@ mod tests {
         let mut selection = Selection { field: "\"a.b c\"".to_owned(), name: None };
         fit_selection(&mut selection, &schema);
         assert_eq!((selection.field.as_str(), selection.name.as_deref()), ("/a.b c", Some("a.b c")));
+    }
+
+    #[test]
+    fn brackets_stand_for_elements_unless_a_key_has_them() {
+        let schema =
+            r#"{"properties":{"tags[]":{"type":"integer"},"a":{"items":{"properties":{"b":{"type":"integer"}}}}}}"#;
+        let schema = Schema::new(RawValue::from_string(schema.to_owned()).ok().as_deref());
+        for (written, field_) in
+            [("tags[]", "/tags[]"), ("/tags[]", "/tags[]"), ("a[].b", "a[].b"), ("c[0].d[].e", "c.0.d[].e")]
+        {
+            assert_eq!(field(written, &schema), field_);
+        }
+        for numbers in ["/tags[]", "a[].b"] {
+            assert!(schema.types(&compared(numbers)).is_some_and(|types| types.numbers), "{numbers}");
+        }
     }
 }

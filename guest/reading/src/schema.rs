@@ -1,6 +1,5 @@
 //! What the manifest knows about the fields of a section: the JSON Schema of a line.
 
-use lro_json::pointer::{key_of_step, push_step};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -69,23 +68,4 @@ impl Types {
         let names: Vec<&str> = all.iter().filter(|(there, _)| *there).map(|(_, name)| *name).collect();
         if names.is_empty() { "only null".to_owned() } else { names.join(" and ") }
     }
-}
-
-/// The keys of a field, as `test` in `wit/types.wit` describes it.
-pub(crate) fn keys(field: &str) -> Vec<String> {
-    match field.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').map(key_of_step).collect(),
-        None if field.is_empty() => Vec::new(),
-        None => field.split('.').map(str::to_owned).collect(),
-    }
-}
-
-/// A field with these keys: joined by dots where that is unambiguous, else a JSON Pointer.
-pub(crate) fn spelled(keys: &[String]) -> String {
-    if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
-        return keys.join(".");
-    }
-    let mut pointer = String::new();
-    keys.iter().for_each(|key| push_step(&mut pointer, key));
-    pointer
 }
