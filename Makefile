@@ -22,7 +22,7 @@ HOST      := -p lro-system -p lro-transport -p lro-meter -p lro-table -p lro-oci
 # the host name the same packages, and `embedded` stands for what the tests need.
 TESTED    := $(HOST) -p lro-tests -p lro-conformance
 # What is linted and documented together, so that the crates of others are checked once.
-LINTED    := $(TESTED) -p lro-counts
+LINTED    := $(TESTED) $(GUEST_TESTED) -p lro-counts -p policy-template
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
@@ -155,8 +155,9 @@ publish: build component ## Push the contract and the components to REGISTRY, su
 	@sh tests/tools/publish.sh $(TARGET) $(or $(REGISTRY),$(error make publish REGISTRY=HOST[:PORT]))
 
 .PHONY: runtimes
-runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build
+runtimes: ready packages ## Run the same component in every runtime, and build what authors of policies and of other hosts build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
+	@$(CARGO) test --locked --release $(TESTED) --test embed -- --ignored
 	@$(CARGO) build --locked --release $(MEASURED) $(TESTED) --bins --example composed
 	@sh tests/tools/runtimes.sh $(TARGET)
 
@@ -221,14 +222,12 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@# Without what fails at marked places, and with it: the latter without tests, which are the same.
 	@$(CARGO) clippy --locked --release --all-targets $(LINTED) -- -D warnings
 	@$(CARGO) clippy --locked --release --lib --bins --test fail_points $(LINTED) -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets $(GUEST_TESTED) -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
 	@for target in $(FOREIGN); do \
 		rustup target list --installed | grep -qx $$target || rustup target add $$target; \
 		$(CARGO) clippy --locked --release --target $$target -p lro-system -p lro-transport -- -D warnings || exit 1; \
 	done
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(LINTED)
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(GUEST)
 
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare

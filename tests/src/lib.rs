@@ -25,7 +25,6 @@ use lro_host::policy::{
 use lro_host::sandbox::types::{Call, Reader};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::store::{Fsync, Store, StoreConfig};
-use tempfile::TempDir;
 
 /// The only tenant of most tests.
 pub const TENANT: &str = "tests";
@@ -112,9 +111,17 @@ pub fn patient_limits() -> CompileLimits {
     CompileLimits { time: Duration::from_secs(600), ..CompileLimits::default() }
 }
 
-/// Options with [`patient_limits`].
+/// Options with [`patient_limits`], and with code that any test has compiled before.
 pub fn patient() -> LoadOptions {
-    LoadOptions { compiler: Compiler::new(CompilePlace::Thread, patient_limits()), ..LoadOptions::default() }
+    let compiler = Compiler::new(CompilePlace::Thread, patient_limits());
+    LoadOptions { compiler, cache: Some(compiled()), ..LoadOptions::default() }
+}
+
+/// The cache of compiled code that all tests share: to compile a component takes a second.
+fn compiled() -> CompileCache {
+    static CACHE: OnceLock<CompileCache> = OnceLock::new();
+    let open = || CompileCache::open(target().join("tmp/compiled")).expect("a cache in the target directory");
+    CACHE.get_or_init(open).clone()
 }
 
 /// The default policy, compiled once.
@@ -142,17 +149,10 @@ pub fn extractor() -> Extractor {
 
 /// As [`extractor`], with other limits.
 pub fn extractor_with(limits: &QueryLimits) -> Extractor {
-    // Compiling takes a second; with the cache, only once for all tests of a run.
-    static CACHE: OnceLock<(TempDir, CompileCache)> = OnceLock::new();
-    let (_, cache) = CACHE.get_or_init(|| {
-        let directory = TempDir::new().expect("a directory");
-        let cache = CompileCache::open(directory.path().join("compiled")).expect("a cache");
-        (directory, cache)
-    });
     // One test compiles, and the others wait for it.
     static COMPILING: Mutex<()> = Mutex::new(());
     let _compiling = COMPILING.lock();
-    let extractor = Extractor::new(sandbox(), Some(cache.clone()), limits.into()).expect("the built-in component");
+    let extractor = Extractor::new(sandbox(), Some(compiled()), limits.into()).expect("the built-in component");
     extractor.with_instances(limits.instances.get())
 }
 

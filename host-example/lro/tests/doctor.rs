@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use support::{Home, stderr};
@@ -104,9 +104,14 @@ fn what_is_no_server_is_told_with_its_cause() {
         ("5", vec!["sh", "-c", "echo Welcome; sleep 60"], "no MCP message: Welcome"),
         ("1", vec!["sh", "-c", "sleep 60"], "no answer within 1 s"),
     ];
-    for (timeout, command, cause) in cases {
+    // At the same time, as most of it waits.
+    let started = cases.map(|(timeout, command, cause)| {
         let mut lro = home.lro(&["doctor", "--timeout", timeout, "--"]);
-        let output = lro.env_remove("LRO_LOG").args(&command).output().unwrap();
+        lro.env_remove("LRO_LOG").args(&command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        (lro.spawn().unwrap(), command, cause)
+    });
+    for (lro, command, cause) in started {
+        let output = lro.wait_with_output().unwrap();
         let errors = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
         assert!(errors.contains(cause) && errors.contains("hint: "), "{command:?}: {errors}");
