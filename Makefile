@@ -223,11 +223,15 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(CARGO) clippy --locked --release --all-targets $(LINTED) -- -D warnings
 	@$(CARGO) clippy --locked --release --lib --bins --test fail_points $(LINTED) -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(LINTED)
+	@$(MAKE) --no-print-directory foreign
+
+.PHONY: foreign
+foreign: ## Check for Windows and macOS what differs between systems
 	@for target in $(FOREIGN); do \
 		rustup target list --installed | grep -qx $$target || rustup target add $$target; \
 		$(CARGO) clippy --locked --release --target $$target -p lro-system -p lro-transport -- -D warnings || exit 1; \
 	done
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(LINTED)
 
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
