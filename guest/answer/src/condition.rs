@@ -104,7 +104,8 @@ impl Where {
             };
             steps.push(match condition {
                 Condition::Test(test) => {
-                    let ((field, elements), check) = (fields.add_tested(&test.field)?, check(test).map_err(fail)?);
+                    let ((field, elements), check) =
+                        (fields.add_with_elements(&test.field)?, check(test).map_err(fail)?);
                     let is_one = elements.is_empty();
                     Node::Test(field, Box::new(if is_one { check } else { Check::Any(elements, Box::new(check)) }))
                 }

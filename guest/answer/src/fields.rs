@@ -56,8 +56,8 @@ impl Fields {
         Ok(self.add_steps(spelled.to_owned(), steps))
     }
 
-    /// Adds a field of a test, whose `[]` stand for the elements of arrays. Returns what is behind them.
-    pub(crate) fn add_tested(&mut self, spelled: &str) -> Result<(FieldId, Elements), ExtractError> {
+    /// Adds a field whose `[]` stand for the elements of arrays. Returns what is behind them.
+    pub(crate) fn add_with_elements(&mut self, spelled: &str) -> Result<(FieldId, Elements), ExtractError> {
         match elements(spelled).filter(|_| self.names.is_none()) {
             Some((steps, elements)) => Ok((self.add_field(spelled.to_owned(), steps, elements.clone()), elements)),
             None => Ok((self.add(spelled)?, Vec::new())),

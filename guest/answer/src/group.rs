@@ -97,7 +97,7 @@ struct Extreme {
 
 impl Groups {
     pub(crate) fn new(group: &Group, fields: &mut Fields) -> Result<Self, ExtractError> {
-        let by = outputs("group", &group.by, fields)?;
+        let by = outputs("group", &group.by, |field| Ok((fields.add(field)?, Vec::new())))?;
         let count = Aggregate { kind: AggregateKind::Count, field: None, name: None };
         let asked =
             if group.aggregates.is_empty() { std::slice::from_ref(&count) } else { group.aggregates.as_slice() };

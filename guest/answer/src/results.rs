@@ -1,11 +1,12 @@
 //! Turns matching records or groups into the lines of the answer: selected, distinct, sorted, sampled, cut.
 
+use lro_json::path::Step;
 use lro_json::walk::{self, Damaged};
 use lro_json::write::string;
 
 use crate::answer::Lines;
 use crate::bindings::lro::filter::types::{Query, Selection};
-use crate::fields::{FieldId, Fields};
+use crate::fields::{Elements, FieldId, Fields, any_element};
 use crate::find::Record;
 use crate::key::{self, Case};
 use crate::keys::Keys;
@@ -57,6 +58,8 @@ struct SortField {
 pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) field: FieldId,
+    /// Behind each `[]` of the field. With one, the result has an array.
+    elements: Elements,
 }
 
 impl Results {
@@ -76,7 +79,7 @@ impl Results {
             None => Some(Least::sorted(end)),
         };
         Ok(Self {
-            select: outputs("select", &query.select, fields)?,
+            select: outputs("select", &query.select, |field| fields.add_with_elements(field))?,
             distinct: query.distinct.then(|| Keys::new("distinct-bytes", DISTINCT_BYTES_MAX)),
             sort,
             least,
@@ -206,15 +209,20 @@ fn within_limit(name: &str, amount: u32) -> Result<u64, ExtractError> {
     }
 }
 
-/// The selected fields under distinct names.
-pub(crate) fn outputs(part: &str, selections: &[Selection], fields: &mut Fields) -> Result<Vec<Output>, ExtractError> {
+/// The selected fields under distinct names; `add` adds a field.
+pub(crate) fn outputs(
+    part: &str,
+    selections: &[Selection],
+    mut add: impl FnMut(&str) -> Result<(FieldId, Elements), ExtractError>,
+) -> Result<Vec<Output>, ExtractError> {
     let mut outputs: Vec<Output> = Vec::with_capacity(selections.len());
     for selection in selections {
         let name = selection.name.as_deref().unwrap_or(&selection.field);
         if outputs.iter().any(|output| output.name == name) {
             return Err(ExtractError::Invalid(format!("{part}: two fields are named {name}")));
         }
-        outputs.push(Output { name: name.to_owned(), field: fields.add(&selection.field)? });
+        let (field, elements) = add(&selection.field)?;
+        outputs.push(Output { name: name.to_owned(), field, elements });
     }
     Ok(outputs)
 }
@@ -225,7 +233,17 @@ fn identify(key: &mut Vec<u8>, select: &[Output], fields: &Fields, record: &Reco
         let at = walk::skip_white(record.line, 0);
         return key::push(key, record.line.get(at..), Case::Sensitive);
     }
-    select.iter().try_for_each(|output| key::push(key, fields.value(record, output.field)?, Case::Sensitive))
+    for output in select {
+        match output.value(fields, record)? {
+            Some(value) if !output.elements.is_empty() => {
+                let mut array = Vec::new();
+                write_elements(&mut array, value, &output.elements)?;
+                key::push(key, Some(&array), Case::Sensitive)?;
+            }
+            value => key::push(key, value, Case::Sensitive)?,
+        }
+    }
+    Ok(())
 }
 
 /// Appends a key that orders like the results.
@@ -262,15 +280,42 @@ pub(crate) fn write_selected(
     line.push(b'{');
     let start = line.len();
     for output in select {
-        if let Some(value) = fields.value(record, output.field)? {
+        if let Some(value) = output.value(fields, record)? {
             if line.len() > start {
                 line.push(b',');
             }
             line.extend_from_slice(string(&output.name).as_bytes());
             line.push(b':');
-            line.extend_from_slice(walk::value(value)?);
+            match output.elements.as_slice() {
+                [] => line.extend_from_slice(walk::value(value)?),
+                elements => write_elements(line, value, elements)?,
+            }
         }
     }
     line.push(b'}');
+    Ok(())
+}
+
+impl Output {
+    /// The text from its value on; from the array on, if the result has what its elements have.
+    #[inline(always)]
+    fn value<'a>(&self, fields: &Fields, record: &Record<'a>) -> Result<Option<&'a [u8]>, Damaged> {
+        let value = fields.value(record, self.field)?;
+        Ok(value.filter(|value| self.elements.is_empty() || value.first() == Some(&b'[')))
+    }
+}
+
+/// Appends an array of the values that `elements` lead to.
+fn write_elements(line: &mut Vec<u8>, array: &[u8], elements: &[Vec<Step>]) -> Result<(), Damaged> {
+    line.push(b'[');
+    let start = line.len();
+    any_element(array, elements, &mut |value| {
+        if line.len() > start {
+            line.push(b',');
+        }
+        line.extend_from_slice(walk::value(value)?);
+        Ok(false)
+    })?;
+    line.push(b']');
     Ok(())
 }

@@ -41,14 +41,15 @@ fn near(text: &str, field: &str) -> Vec<String> {
     }
 }
 
-#[test]
-fn tests_of_any_element() {
-    const ORDERS: &str = r#"{"name":"a","items":[{"sku":"x","price":5},{"sku":"y","price":50}],"a[]":1}
+const ORDERS: &str = r#"{"name":"a","items":[{"sku":"x","price":5},{"sku":"y","price":50}],"a[]":1}
 {"name":"b","items":[],"rows":[[1,2],[3]]}
 {"name":"c","items":{"price":70}}
 {"name":"d", "items" : [ { "sizes": [ {"n": 7}, {"n": 9} ] }, 4 ]}
 [{"price":80}]
 "#;
+
+#[test]
+fn tests_of_any_element() {
     let named = |query: Query| {
         let query = Query { select: select(&["name"]), ..query };
         lines(ORDERS, query)
@@ -80,10 +81,39 @@ fn tests_of_any_element() {
         let error = ask(ORDERS, only(field, Operator::Exists, "")).unwrap_err();
         assert!(matches!(&error, ExtractError::UnknownField(unknown) if unknown.field == field), "{field}: {error:?}");
     }
-    assert!(matches!(
-        ask(ORDERS, Query { select: select(&["items[].price"]), ..all() }),
-        Err(ExtractError::UnknownField(_))
-    ));
+}
+
+#[test]
+fn what_each_element_has_is_selected() {
+    let selected = |fields: &[&str]| lines(ORDERS, Query { select: select(fields), ..all() });
+    let prices = [
+        r#"{"name":"a","items[].price":[5,50]}"#,
+        r#"{"name":"b","items[].price":[]}"#,
+        r#"{"name":"c"}"#,
+        r#"{"name":"d","items[].price":[]}"#,
+        "{}",
+    ];
+    assert_eq!(selected(&["name", "items[].price"]), prices);
+    let sizes = selected(&["items[].sizes[]", "rows[][]", "[].price", "/a[]"]);
+    let expected = [
+        r#"{"items[].sizes[]":[],"/a[]":1}"#,
+        r#"{"items[].sizes[]":[],"rows[][]":[1,2,3]}"#,
+        "{}",
+        r#"{"items[].sizes[]":[{"n": 7},{"n": 9}]}"#,
+        r#"{"[].price":[80]}"#,
+    ];
+    assert_eq!(sizes, expected);
+    let distinct = Query { select: select(&["items[].sku"]), distinct: true, ..all() };
+    assert_eq!(lines(ORDERS, distinct), [r#"{"items[].sku":["x","y"]}"#, r#"{"items[].sku":[]}"#, "{}"]);
+    let sorted = Query { select: select(&["items[].price"]), sort: sort("name", true), limit: Some(1), ..all() };
+    assert_eq!(lines(ORDERS, sorted), [r#"{"items[].price":[]}"#]);
+    for query in [
+        Query { group: group(&["items[].price"], Vec::new()), ..all() },
+        Query { sort: sort("items[].price", false), ..all() },
+        Query { select: select(&["items[].weight"]), ..all() },
+    ] {
+        assert!(matches!(ask(ORDERS, query), Err(ExtractError::UnknownField(_))));
+    }
 }
 
 #[test]
