@@ -21,7 +21,7 @@ HOST      := -p lro-system -p lro-transport -p lro-meter -p lro-table -p lro-oci
 # Cargo gives a dependency the features that all packages of one command need. So that most are compiled once, builds and tests of
 # the host name the same packages, and `embedded` stands for what the tests need.
 TESTED    := $(HOST) -p lro-tests -p lro-conformance
-# What is linted and documented together, so that the crates of others are checked once.
+# What is linted together, so that the crates of others are checked once.
 LINTED    := $(TESTED) $(GUEST_TESTED) -p lro-counts -p policy-template
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
@@ -223,7 +223,7 @@ lint: setup ## Check formatting, spelling, lints, documentation and its links
 	@$(CARGO) clippy --locked --release --all-targets $(LINTED) -- -D warnings
 	@$(CARGO) clippy --locked --release --lib --bins --test fail_points $(LINTED) -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -p lro-test-tools -- -D warnings
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(LINTED)
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps --lib --bins --example embedded $(TESTED) $(GUEST) -p lro-counts
 	@$(MAKE) --no-print-directory foreign
 
 .PHONY: foreign
