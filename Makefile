@@ -157,7 +157,6 @@ publish: build component ## Push the contract and the components to REGISTRY, su
 .PHONY: runtimes
 runtimes: ready packages ## Run the same component in every runtime, and build what authors of policies and of other hosts build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
-	@$(CARGO) test --locked --release $(TESTED) --test embed -- --ignored
 	@$(CARGO) build --locked --release $(MEASURED) $(TESTED) --bins --example composed
 	@sh tests/tools/runtimes.sh $(TARGET)
 

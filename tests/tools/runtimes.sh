@@ -29,6 +29,22 @@ cargo build --locked --profile component --target wasm32-unknown-unknown -p lro-
 cargo component build --locked --profile component -p lro-policy -p lro-redact
 cargo build --locked --profile component --target wasm32-wasip2 -p lro-policy -p lro-redact
 
+step "A program that embeds the host, in a directory of its own"
+mkdir "$fresh/embedded"
+cp tests/embed/program.rs Cargo.lock "$fresh/embedded"
+cat > "$fresh/embedded/Cargo.toml" << END
+[package]
+name = "embedded"
+edition = "2024"
+[workspace]
+[[bin]]
+name = "embedded"
+path = "program.rs"
+[dependencies]
+lro-host = { path = "$root/host-example/host" }
+END
+(cd "$fresh/embedded" && cargo check --offline --target-dir "$target/embedded")
+
 step "A policy from the template"
 cp -rL guest/template "$fresh/my-policy"
 (
