@@ -121,6 +121,35 @@ fn tables_of_real_tools() {
 }
 
 #[test]
+fn names_stand_below_the_letters_of_a_spreadsheet() {
+    let sheet = |letters: &[&str], rows: &[&[&str]]| {
+        let row = |cells: &[&str], tag: &str| {
+            let cells: String = cells.iter().map(|cell| format!("<{tag}>{cell}</{tag}>")).collect();
+            format!("<tr>{cells}</tr>")
+        };
+        let rows: String = rows.iter().map(|cells| row(cells, "td")).collect();
+        recognized(&format!("<table>{}{rows}</table>", row(letters, "th")))
+    };
+    let numbered: &[&[&str]] = &[&["1", "Order", "Note"], &["2", "17", "x"], &["3", "18", ""]];
+    let expected = [r#"{"column_1":2,"Order":17,"Note":"x"}"#, r#"{"column_1":3,"Order":18,"Note":""}"#];
+    assert_eq!(sheet(&["", "C", "D"], numbered), expected);
+    assert_eq!(sheet(&["Z", "AA", "AB"], numbered)[0], r#"{"Z":1,"AA":"Order","AB":"Note"}"#);
+    let plain: &[&[&str]] = &[&["Order", "Paid"], &["17", "true"], &["18", "false"]];
+    assert_eq!(sheet(&["Z", "AA"], plain), [r#"{"Order":17,"Paid":true}"#, r#"{"Order":18,"Paid":false}"#]);
+    for (letters, rows) in [
+        (["A", "C"], plain),
+        (["a", "b"], plain),
+        (["A", "B"], &[&["Order", "Paid"], &["x", "yes"], &["y", "no"]]),
+        (["A", "B"], &[&["16", "true"], &["17", "true"], &["18", "false"]]),
+        (["A", "B"], &[&["Order", ""], &["17", "true"], &["18", "false"]]),
+    ] {
+        let first = format!(r#"{{"{}":"#, letters[0]);
+        let found = sheet(&letters, rows);
+        assert!(found.len() == 3 && found.iter().all(|line| line.starts_with(&first)), "{letters:?} {found:?}");
+    }
+}
+
+#[test]
 fn no_form_when_in_doubt() {
     let table = "<table><tr><th>a<th>b<tr><td>1<td>2<tr><td>3<td>4</table>";
     assert_eq!(form(table), Some(Form::HtmlTable));

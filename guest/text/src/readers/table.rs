@@ -171,15 +171,10 @@ impl Table {
         if sample.row(0).len() > COLUMNS_MAX {
             return Err(Fault::Columns);
         }
-        let first = usize::from(self.header);
-        let names = sample.row(0).map(|cell| if self.header { sample.cell(cell) } else { None });
-        let names = unique(names.map(Option::unwrap_or_default))?;
+        let (names, first) = if self.header { header(&sample) } else { (vec![[].as_slice(); sample.row(0).len()], 0) };
+        let names = unique(names.into_iter())?;
         for (index, name) in names.into_iter().enumerate() {
-            let cells = (first..sample.rows.len()).filter_map(|row| {
-                let row = sample.row(row);
-                sample.cell(row.start + index).filter(|_| index < row.len())
-            });
-            let rule = Rule::of(cells);
+            let rule = rule(&sample, first, index);
             self.keys.push(Key::new(index, &name, rule));
             records.report.columns.push(Column { name, rule, exceptions: 0 });
         }
@@ -277,6 +272,38 @@ impl Table {
         records.end();
         self.index = 0;
     }
+}
+
+/// The names of the columns, and how many rows they take: one, or two if the first has the letters of a spreadsheet, and the names
+/// stand below them. Numbers or booleans below texts show that.
+fn header(sample: &Sample) -> (Vec<&[u8]>, usize) {
+    let cells = |row| sample.row(row).map(|cell| sample.cell(cell).unwrap_or_default()).collect::<Vec<_>>();
+    let (letters, names) = (cells(0), cells(1));
+    // Numbers of rows stand below an empty corner.
+    let corner = usize::from(letters.first().is_some_and(|corner| corner.trim_ascii().is_empty()));
+    let numbers: Vec<_> = letters.iter().skip(corner).map(|letters| column_number(letters)).collect();
+    let follows = |pair: &[Option<usize>]| pair[0].is_some_and(|number| Some(number + 1) == pair[1]);
+    let is_name = |cell: &&[u8]| !is_null(cell) && Rule::of(std::iter::once(*cell)) == Rule::Text;
+    let is_named = numbers.len() > 1
+        && numbers.windows(2).all(follows)
+        && names.len() == letters.len()
+        && names.iter().skip(corner).all(is_name)
+        && (corner..letters.len()).any(|column| rule(sample, 2, column) != Rule::Text);
+    if is_named { ([&letters[..corner], &names[corner..]].concat(), 2) } else { (letters, 1) }
+}
+
+/// The number of a column of a spreadsheet, from 1, by its letters: 28 for `AB`.
+fn column_number(letters: &[u8]) -> Option<usize> {
+    let is_column = matches!(letters.len(), 1..=3) && letters.iter().all(u8::is_ascii_uppercase);
+    is_column.then(|| letters.iter().fold(0, |number, letter| number * 26 + usize::from(letter - b'A') + 1))
+}
+
+/// The rule of a column from this row of the sample on.
+fn rule(sample: &Sample, first: usize, column: usize) -> Rule {
+    Rule::of((first..sample.rows.len()).filter_map(|row| {
+        let row = sample.row(row);
+        sample.cell(row.start + column).filter(|_| column < row.len())
+    }))
 }
 
 impl Key {
