@@ -83,13 +83,13 @@ fn the_standard_descriptor() {
     assert_eq!(published.descriptor["guidance"], guidance);
 }
 
-// What is the same in every record is said once; what is in arrays is a field; a sample is the first record, shortened.
+// What is the same in every record is said once; what is in arrays is a field, and a key with brackets another; a sample is the first record, shortened.
 #[test]
 fn fields_constants_and_a_sample() {
     let step = |id: u64| format!(r#"{{"name":"s{id}","arguments":["{}"],"rank":{{"of":{id}}}}}"#, "long ".repeat(40));
     let row = |id: u64| {
         format!(
-            r#"{{"type":"run","id":{id},"note":null,"owner":{{"site":"a","name":"n{}"}},"steps":[{},{}],"text":"{}"}}"#,
+            r#"{{"type":"run","id":{id},"note":null,"owner":{{"site":"a","name":"n{}"}},"steps":[{},{}],"text":"{}","of[]":{id}}}"#,
             id % 3,
             step(id),
             step(id + 1),
@@ -105,7 +105,7 @@ fn fields_constants_and_a_sample() {
         descriptor["schemas"]["records"],
         serde_json::json!({
             "id": "integer", "text": "string", "owner.name": "string",
-            "steps[].name": "string", "steps[].arguments[]": "string", "steps[].rank.of": "integer",
+            "steps[].name": "string", "steps[].arguments[]": "string", "steps[].rank.of": "integer", "/of[]": "integer",
         }),
     );
     let sample = &descriptor["samples"]["records"];

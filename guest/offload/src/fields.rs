@@ -83,7 +83,7 @@ pub(crate) fn display_path(field: &Field<'_>) -> String {
 
 /// Whether a key can stand in a path with dots.
 fn is_plain(key: &Key<'_>) -> bool {
-    !key.raw.is_empty() && !key.raw.contains(['.', '/', '~'])
+    !key.raw.is_empty() && !key.raw.contains(['.', '/', '~']) && !key.raw.contains("[]")
 }
 
 /// The path of a field as a JSON Pointer.
