@@ -1,20 +1,20 @@
 //! Groups of records with equal values, and their aggregates.
 
-use lro_json::path;
+use lro_json::path::{self, Step};
 use lro_json::walk::{self, Damaged};
 use lro_json::write::string;
 use serde::{Deserialize, Serialize};
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Aggregate, AggregateKind, Group};
-use crate::fields::{FieldId, Fields};
+use crate::fields::{Elements, FieldId, Fields, any_element};
 use crate::find::Record;
 use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::number::spelled;
 use crate::numeric::{texts_were, with_number};
-use crate::results::{Output, outputs, write_selected};
+use crate::results::{Output, outputs, write_member};
 use crate::sum::Sum;
 
 /// Most memory of all groups, in bytes, once for their keys and once for their results: 16 MiB.
@@ -28,6 +28,7 @@ const NOTES_MAX: usize = 8;
 pub(crate) struct Groups {
     by: Vec<Output>,
     aggregates: Vec<Computed>,
+    array: Option<Array>,
     keys: Keys,
     /// The first members of each group's result, one after another.
     text: Vec<u8>,
@@ -36,6 +37,17 @@ pub(crate) struct Groups {
     /// The accumulators of each group, one per aggregate.
     accumulators: Vec<Accumulator>,
     scratch: Scratch,
+}
+
+/// The array of each record whose elements count one by one.
+#[derive(Debug)]
+struct Array {
+    /// Its path.
+    name: String,
+    /// A field of its elements.
+    field: FieldId,
+    /// What leads from the value of that field to the elements.
+    elements: Elements,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +62,8 @@ struct Computed {
     name: String,
     kind: AggregateKind,
     field: Option<FieldId>,
+    /// Behind each `[]` of the field.
+    elements: Elements,
     others: Others,
 }
 
@@ -97,12 +111,13 @@ struct Extreme {
 
 impl Groups {
     pub(crate) fn new(group: &Group, fields: &mut Fields) -> Result<Self, ExtractError> {
-        let by = outputs("group", &group.by, |field| Ok((fields.add(field)?, Vec::new())))?;
+        let by = outputs("group", &group.by, |field| fields.add_with_elements(field))?;
         let count = Aggregate { kind: AggregateKind::Count, field: None, name: None };
         let asked =
             if group.aggregates.is_empty() { std::slice::from_ref(&count) } else { group.aggregates.as_slice() };
-        let aggregates = asked.iter().map(|asked| computed(asked, fields)).collect::<Result<_, _>>()?;
+        let aggregates: Vec<_> = asked.iter().map(|asked| computed(asked, fields)).collect::<Result<_, _>>()?;
         let groups = Self {
+            array: array(group, &by, &aggregates)?,
             by,
             aggregates,
             keys: Keys::new("groups-bytes", GROUPS_BYTES_MAX),
@@ -127,25 +142,47 @@ impl Groups {
         by.chain(self.aggregates.iter().map(|aggregate| aggregate.name.clone())).collect()
     }
 
-    /// Adds a record to its group.
+    /// Adds a record to its group, or each element of its array to one.
     #[inline(always)]
     pub(crate) fn add(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
+        match &self.array {
+            None => self.add_row(&Row { fields, record, element: None }),
+            Some(_) => self.add_elements(fields, record),
+        }
+    }
+
+    #[cold]
+    fn add_elements(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
+        let Some(array) = &self.array else { return Ok(()) };
         let damaged = |_| ExtractError::Damaged(record.number);
+        let Some(value) = fields.value(record, array.field).map_err(damaged)? else { return Ok(()) };
+        let mut elements = Vec::new();
+        let mut keep = |element| {
+            elements.push(element);
+            Ok(false)
+        };
+        any_element(value, &array.elements, &mut keep).map_err(damaged)?;
+        elements.into_iter().try_for_each(|element| self.add_row(&Row { fields, record, element: Some(element) }))
+    }
+
+    #[inline(always)]
+    fn add_row(&mut self, row: &Row<'_>) -> Result<(), ExtractError> {
+        let damaged = |_| ExtractError::Damaged(row.record.number);
         let key = &mut self.scratch.key;
         key.clear();
         for output in &self.by {
-            let value = fields.value(record, output.field).map_err(damaged)?;
+            let value = row.value(output.field, &output.elements).map_err(damaged)?;
             key::push(key, value, Case::Sensitive).map_err(damaged)?;
         }
         let (index, is_new) = self.keys.index(key)?;
         if is_new {
-            self.begin(fields, record)?;
+            self.begin(row)?;
         }
         let count = self.aggregates.len();
         let accumulators = self.accumulators.iter_mut().skip(index * count);
         for (aggregate, state) in self.aggregates.iter_mut().zip(accumulators) {
             let value = match aggregate.field {
-                Some(field) => match fields.value(record, field).map_err(damaged)? {
+                Some(field) => match row.value(field, &aggregate.elements).map_err(damaged)? {
                     Some(value) => Some(value),
                     None => continue,
                 },
@@ -157,10 +194,17 @@ impl Groups {
     }
 
     #[cold]
-    fn begin(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
-        let damaged = |_| ExtractError::Damaged(record.number);
+    fn begin(&mut self, row: &Row<'_>) -> Result<(), ExtractError> {
+        let damaged = |_| ExtractError::Damaged(row.record.number);
         let start = self.text.len();
-        write_selected(&mut self.text, &self.by, fields, record).map_err(damaged)?;
+        self.text.push(b'{');
+        for output in &self.by {
+            if let Some(value) = row.value(output.field, &output.elements).map_err(damaged)? {
+                write_member(&mut self.text, &output.name);
+                self.text.extend_from_slice(walk::value(value).map_err(damaged)?);
+            }
+        }
+        self.text.push(b'}');
         checked(self.text.get(start..).unwrap_or_default()).map_err(damaged)?;
         self.begin_accumulators()
     }
@@ -230,7 +274,8 @@ impl Groups {
 
     /// What the values that are no numbers were taken for.
     pub(crate) fn notes(&self, fields: &Fields) -> Vec<String> {
-        let mut notes = Vec::new();
+        let counted = |array: &Array| format!("each element of `{}` counts, not each record", array.name);
+        let mut notes: Vec<String> = self.array.iter().map(counted).collect();
         for (aggregate, has_numbers) in self.aggregates.iter().zip(self.with_numbers()) {
             let Some(field) = aggregate.field else { continue };
             for note in aggregate.others.notes(aggregate.kind, has_numbers) {
@@ -279,16 +324,59 @@ fn computed(asked: &Aggregate, fields: &mut Fields) -> Result<Computed, ExtractE
         AggregateKind::Max => "max",
         AggregateKind::Avg => "avg",
     };
-    let name = match (&asked.name, &asked.field) {
-        (Some(name), _) => name.clone(),
-        (None, Some(field)) => format!("{kind}_{}", path::normal(field)),
-        (None, None) => kind.to_owned(),
-    };
     if asked.field.is_none() && asked.kind != AggregateKind::Count {
         return Err(ExtractError::Invalid(format!("group: {kind} needs a field")));
     }
-    let field = asked.field.as_ref().map(|field| fields.add(field)).transpose()?;
-    Ok(Computed { name, kind: asked.kind, field, others: Others::default() })
+    let (field, elements) = match &asked.field {
+        Some(field) => fields.add_with_elements(field).map(|(field, elements)| (Some(field), elements))?,
+        None => (None, Elements::new()),
+    };
+    let name = match (&asked.name, &asked.field) {
+        (Some(name), _) => name.clone(),
+        (None, Some(field)) if elements.is_empty() => format!("{kind}_{}", path::normal(field)),
+        (None, Some(field)) => format!("{kind}_{field}"),
+        (None, None) => kind.to_owned(),
+    };
+    Ok(Computed { name, kind: asked.kind, field, elements, others: Others::default() })
+}
+
+/// The one array whose elements have the fields with `[]` in the group.
+fn array(group: &Group, by: &[Output], aggregates: &[Computed]) -> Result<Option<Array>, ExtractError> {
+    let written = group.by.iter().map(|selection| &selection.field);
+    let written = written.chain(group.aggregates.iter().filter_map(|aggregate| aggregate.field.as_ref()));
+    let fields = by.iter().map(|output| (output.field, &output.elements));
+    let fields = fields.chain(aggregates.iter().filter_map(|one| Some((one.field?, &one.elements))));
+    let mut arrays = written.zip(fields).filter_map(|(written, (field, elements))| {
+        let (_, between) = elements.split_last()?;
+        let name = written.rsplit_once("[]")?.0.to_owned();
+        Some(Array { name, field, elements: [between, &[Vec::new()]].concat() })
+    });
+    let Some(array) = arrays.next() else { return Ok(None) };
+    match arrays.find(|other| other.name != array.name) {
+        Some(other) => Err(ExtractError::Invalid(format!(
+            "group: the elements of `{}` are counted, or those of `{}`, not both: ask twice, or use a jq program",
+            array.name, other.name
+        ))),
+        None => Ok(Some(array)),
+    }
+}
+
+/// What is added to a group: a record, or an element of its array with the fields of the record.
+struct Row<'a> {
+    fields: &'a Fields,
+    record: &'a Record<'a>,
+    element: Option<&'a [u8]>,
+}
+
+impl<'a> Row<'a> {
+    /// The text from the value of a field on; `elements` is what is behind each `[]` of the field.
+    #[inline(always)]
+    fn value(&self, field: FieldId, elements: &[Vec<Step>]) -> Result<Option<&'a [u8]>, Damaged> {
+        match (self.element, elements.last()) {
+            (Some(element), Some(steps)) => Ok(path::find(element, 0, steps)?.and_then(|at| element.get(at..))),
+            _ => self.fields.value(self.record, field),
+        }
+    }
 }
 
 impl Others {

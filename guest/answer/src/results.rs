@@ -58,8 +58,8 @@ struct SortField {
 pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) field: FieldId,
-    /// Behind each `[]` of the field. With one, the result has an array.
-    elements: Elements,
+    /// Behind each `[]` of the field. With one, the result of a record has an array.
+    pub(crate) elements: Elements,
 }
 
 impl Results {
@@ -271,21 +271,11 @@ fn rank_text(key: &mut Vec<u8>, text: &[u8]) -> Result<bool, Damaged> {
 }
 
 /// Appends an object of the selected fields.
-pub(crate) fn write_selected(
-    line: &mut Vec<u8>,
-    select: &[Output],
-    fields: &Fields,
-    record: &Record<'_>,
-) -> Result<(), Damaged> {
+fn write_selected(line: &mut Vec<u8>, select: &[Output], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
     line.push(b'{');
-    let start = line.len();
     for output in select {
         if let Some(value) = output.value(fields, record)? {
-            if line.len() > start {
-                line.push(b',');
-            }
-            line.extend_from_slice(string(&output.name).as_bytes());
-            line.push(b':');
+            write_member(line, &output.name);
             match output.elements.as_slice() {
                 [] => line.extend_from_slice(walk::value(value)?),
                 elements => write_elements(line, value, elements)?,
@@ -294,6 +284,15 @@ pub(crate) fn write_selected(
     }
     line.push(b'}');
     Ok(())
+}
+
+/// Appends a key to an object that has been begun.
+pub(crate) fn write_member(line: &mut Vec<u8>, name: &str) {
+    if line.last() != Some(&b'{') {
+        line.push(b',');
+    }
+    line.extend_from_slice(string(name).as_bytes());
+    line.push(b':');
 }
 
 impl Output {

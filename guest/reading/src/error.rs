@@ -97,8 +97,8 @@ fn advice(field: &str) -> String {
     let Some((array, rest)) = field.split_once("[]") else { return String::new() };
     let first = format!("{array}.0{}", rest.replace("[]", ".0"));
     format!(
-        ". `{array}[]` stands for the elements of `{array}`, and only in a condition or `select`: elsewhere use `{first}` for the first \
-         one, or a jq program such as `.{array}[]{rest}`"
+        ". `{array}[]` stands for the elements of `{array}`, but not in `sort`: there use `{first}` for the first one, or a jq program \
+         such as `.{array}[]{rest}`"
     )
 }
 

@@ -238,5 +238,8 @@ fn spelled(tables: &[Table]) -> Vec<String> {
 
 /// The error for what makes rows of elements.
 pub(super) fn unnest(what: &str) -> Error {
-    Error::unsupported(what, "read elements by number, such as items[1], or use jq, such as .items[]")
+    Error::unsupported(
+        what,
+        "read elements by number, such as items[1], count them by `group_by`: \"items[].name\", or use jq, such as .items[]",
+    )
 }
