@@ -9,8 +9,8 @@ use crate::memory::{alone, peak};
 /// Most memory of a reader, in bytes: 6 MiB, so that a policy stays under 8.
 const MEMORY_MAX: usize = 6 * 1024 * 1024;
 
-/// Bytes of a long line: 200 MB, or a tenth where the compiler does not optimize.
-const LONG_BYTES: usize = if cfg!(debug_assertions) { 20_000_000 } else { 200_000_000 };
+/// Bytes of a long line: 64 MB, ten times what a reader may have, or less where the compiler does not optimize.
+const LONG_BYTES: usize = if cfg!(debug_assertions) { 20_000_000 } else { 64_000_000 };
 
 /// Reads `before`, then `bytes` bytes of the repeated `piece`, then `after`; the report, and the bytes of the lines.
 fn stream(form: &Form, before: &str, piece: &str, bytes: usize, after: &str) -> Result<(Report, u64), Fault> {
