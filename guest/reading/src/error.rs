@@ -60,7 +60,7 @@ pub enum QuestionError {
     #[error("invalid search: {0}")]
     InvalidSearch(String),
     /// No record has this field.
-    #[error("no record has the field `{field}`; {}{}", existing(.near), advice(.field))]
+    #[error("{}", unknown(.field, .near))]
     UnknownField {
         /// The field.
         field: String,
@@ -92,14 +92,33 @@ pub enum QuestionError {
     Answer(&'static str),
 }
 
-/// What to write in place of a field that schemas name, but questions do not.
-fn advice(field: &str) -> String {
-    let Some((array, rest)) = field.split_once("[]") else { return String::new() };
+/// Names what there is in place of a field. One with `[]` that the records have is one to sort by.
+fn unknown(field: &str, near: &[String]) -> String {
+    let Some((array, rest)) = field.split_once("[]") else {
+        return format!("no record has the field `{field}`; {}", existing(near));
+    };
+    let of_elements: Vec<String> = near.iter().map(|name| with_elements(name)).collect();
+    if !of_elements.iter().any(|name| name == field) {
+        return format!("no record has the field `{field}`; {}", existing(&of_elements));
+    }
     let first = format!("{array}.0{}", rest.replace("[]", ".0"));
     format!(
-        ". `{array}[]` stands for the elements of `{array}`, but not in `sort`: there use `{first}` for the first one, or a jq program \
-         such as `.{array}[]{rest}`"
+        "`{field}` is of each element of `{array}`, and `sort` takes one value: use `{first}` for that of the first element, or a jq \
+         program such as `.{array}[]{rest}`"
     )
+}
+
+/// The name of a field with `[]` for the first element of each array.
+fn with_elements(name: &str) -> String {
+    let mut spelled = String::new();
+    for step in name.split('.') {
+        match step {
+            "0" if !spelled.is_empty() => spelled.push_str("[]"),
+            step if spelled.is_empty() => spelled.push_str(step),
+            step => spelled.extend([".", step]),
+        }
+    }
+    spelled
 }
 
 /// Says how a program gets all records at once. One that does has a single run that can fail.
@@ -131,13 +150,17 @@ mod tests {
 
     #[test]
     fn the_error_for_each_element_of_an_array_says_what_to_ask() {
-        let message =
-            |field: &str| QuestionError::UnknownField { field: field.to_owned(), near: Vec::new() }.to_string();
-        let tags = message("tags[]");
+        let message = |field: &str, near: &[&str]| {
+            let near = near.iter().map(|name| (*name).to_owned()).collect();
+            QuestionError::UnknownField { field: field.to_owned(), near }.to_string()
+        };
+        let tags = message("tags[]", &["tags", "tags.0"]);
         assert!(tags.contains("`tags.0`") && tags.contains("`.tags[]`"), "{tags}");
-        let nested = message("nested.list[].k");
+        let nested = message("nested.list[].k", &["nested.list.0.k"]);
         assert!(nested.contains("`nested.list.0.k`") && nested.contains("`.nested.list[].k`"), "{nested}");
-        assert!(message("tags").ends_with("`tags`; the records have no fields, and `.` is a whole one"));
+        let wrong = message("list[].l", &["list.0.k", "list", "0.k"]);
+        assert_eq!(wrong, "no record has the field `list[].l`; there are `list[].k`, `list`, `0.k`");
+        assert!(message("tags", &[]).ends_with("`tags`; the records have no fields, and `.` is a whole one"));
     }
 
     #[test]
