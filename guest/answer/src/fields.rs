@@ -168,10 +168,10 @@ fn elements(spelled: &str) -> Option<(Vec<Step>, Elements)> {
 }
 
 /// Whether a value passes: the one given, or any that `elements` lead to from it.
-pub(crate) fn any_element<'a>(
-    value: &'a [u8],
+pub(crate) fn any_element(
+    value: &[u8],
     elements: &[Vec<Step>],
-    passes: &mut dyn FnMut(&'a [u8]) -> Result<bool, Damaged>,
+    passes: &mut dyn FnMut(&[u8]) -> Result<bool, Damaged>,
 ) -> Result<bool, Damaged> {
     let Some((steps, inner)) = elements.split_first() else { return passes(value) };
     if value.first() != Some(&b'[') {
@@ -185,10 +185,7 @@ pub(crate) fn any_element<'a>(
 
 /// Whether an element of an array passes.
 #[inline(always)]
-pub(crate) fn any<'a>(
-    array: &'a [u8],
-    mut passes: impl FnMut(&'a [u8]) -> Result<bool, Damaged>,
-) -> Result<bool, Damaged> {
+pub(crate) fn any(array: &[u8], mut passes: impl FnMut(&[u8]) -> Result<bool, Damaged>) -> Result<bool, Damaged> {
     let mut found = false;
     walk::elements(array, 0, |element| {
         found = found || passes(array.get(element..).unwrap_or_default())?;

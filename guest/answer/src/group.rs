@@ -1,5 +1,7 @@
 //! Groups of records with equal values, and their aggregates.
 
+use std::rc::Rc;
+
 use lro_json::path::{self, Step};
 use lro_json::walk::{self, Damaged};
 use lro_json::write::string;
@@ -28,7 +30,7 @@ const NOTES_MAX: usize = 8;
 pub(crate) struct Groups {
     by: Vec<Output>,
     aggregates: Vec<Computed>,
-    array: Option<Array>,
+    array: Option<Rc<Array>>,
     keys: Keys,
     /// The first members of each group's result, one after another.
     text: Vec<u8>,
@@ -117,7 +119,7 @@ impl Groups {
             if group.aggregates.is_empty() { std::slice::from_ref(&count) } else { group.aggregates.as_slice() };
         let aggregates: Vec<_> = asked.iter().map(|asked| computed(asked, fields)).collect::<Result<_, _>>()?;
         let groups = Self {
-            array: array(group, &by, &aggregates)?,
+            array: array(group, &by, &aggregates)?.map(Rc::new),
             by,
             aggregates,
             keys: Keys::new("groups-bytes", GROUPS_BYTES_MAX),
@@ -153,16 +155,16 @@ impl Groups {
 
     #[cold]
     fn add_elements(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
-        let Some(array) = &self.array else { return Ok(()) };
+        let Some(array) = self.array.clone() else { return Ok(()) };
         let damaged = |_| ExtractError::Damaged(record.number);
         let Some(value) = fields.value(record, array.field).map_err(damaged)? else { return Ok(()) };
-        let mut elements = Vec::new();
-        let mut keep = |element| {
-            elements.push(element);
-            Ok(false)
+        let mut added = Ok(());
+        let mut add = |element: &[u8]| {
+            added = self.add_row(&Row { fields, record, element: Some(element) });
+            Ok(added.is_err())
         };
-        any_element(value, &array.elements, &mut keep).map_err(damaged)?;
-        elements.into_iter().try_for_each(|element| self.add_row(&Row { fields, record, element: Some(element) }))
+        any_element(value, &array.elements, &mut add).map_err(damaged)?;
+        added
     }
 
     #[inline(always)]
@@ -275,7 +277,7 @@ impl Groups {
     /// What the values that are no numbers were taken for.
     pub(crate) fn notes(&self, fields: &Fields) -> Vec<String> {
         let counted = |array: &Array| format!("each element of `{}` counts, not each record", array.name);
-        let mut notes: Vec<String> = self.array.iter().map(counted).collect();
+        let mut notes: Vec<String> = self.array.as_deref().map(counted).into_iter().collect();
         for (aggregate, has_numbers) in self.aggregates.iter().zip(self.with_numbers()) {
             let Some(field) = aggregate.field else { continue };
             for note in aggregate.others.notes(aggregate.kind, has_numbers) {
