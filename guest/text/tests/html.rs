@@ -142,6 +142,7 @@ fn names_stand_below_the_letters_of_a_spreadsheet() {
         (["A", "B"], &[&["Order", "Paid"], &["x", "yes"], &["y", "no"]]),
         (["A", "B"], &[&["16", "true"], &["17", "true"], &["18", "false"]]),
         (["A", "B"], &[&["Order", ""], &["17", "true"], &["18", "false"]]),
+        (["A", "B"], &[&["n/a", "n/a"], &["17", "true"], &["18", "false"]]),
     ] {
         let first = format!(r#"{{"{}":"#, letters[0]);
         let found = sheet(&letters, rows);

@@ -22,7 +22,7 @@ enum Place {
 
 impl Default for Markdown {
     fn default() -> Self {
-        Self { table: Table::new(true), place: Place::Before, previous: String::new() }
+        Self { table: Table::of_document(true), place: Place::Before, previous: String::new() }
     }
 }
 

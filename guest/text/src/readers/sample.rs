@@ -23,6 +23,11 @@ impl Sample {
         start..self.rows.get(index).copied().unwrap_or(start)
     }
 
+    /// The texts of the cells of a row.
+    pub(crate) fn values(&self, row: usize) -> Vec<&[u8]> {
+        self.row(row).map(|cell| self.cell(cell).unwrap_or_default()).collect()
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.cells.len()
     }

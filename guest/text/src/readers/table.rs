@@ -1,5 +1,6 @@
 //! From cells to JSON objects: the names and the rules of the columns, then one line a row.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::append::{Phrase, append};
@@ -23,6 +24,8 @@ pub const COLUMNS_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Table {
     header: bool,
+    /// Whether the header may be the letters of a spreadsheet.
+    may_be_lettered: bool,
     /// The first rows, until the columns are decided.
     sample: Option<Sample>,
     keys: Vec<Key>,
@@ -56,7 +59,20 @@ impl Table {
     /// A table whose first row gives the names if it has a header.
     pub(crate) fn new(header: bool) -> Self {
         let sample = Some(Sample::default());
-        Self { header, sample, keys: Vec::new(), index: 0, cell: Cell::Nothing, pending: Vec::new() }
+        Self {
+            header,
+            may_be_lettered: false,
+            sample,
+            keys: Vec::new(),
+            index: 0,
+            cell: Cell::Nothing,
+            pending: Vec::new(),
+        }
+    }
+
+    /// A table of a document, which may be a sheet: its header may be letters above the row with the names.
+    pub(crate) fn of_document(header: bool) -> Self {
+        Self { may_be_lettered: true, ..Self::new(header) }
     }
 
     /// Takes a whole cell.
@@ -171,7 +187,11 @@ impl Table {
         if sample.row(0).len() > COLUMNS_MAX {
             return Err(Fault::Columns);
         }
-        let (names, first) = if self.header { header(&sample) } else { (vec![[].as_slice(); sample.row(0).len()], 0) };
+        let (names, first) = match below_letters(&sample).filter(|_| self.may_be_lettered) {
+            Some(names) => (names, 2),
+            None if self.header => (sample.values(0), 1),
+            None => (vec![[].as_slice(); sample.row(0).len()], 0),
+        };
         let names = unique(names.into_iter())?;
         for (index, name) in names.into_iter().enumerate() {
             let rule = rule(&sample, first, index);
@@ -274,22 +294,22 @@ impl Table {
     }
 }
 
-/// The names of the columns, and how many rows they take: one, or two if the first has the letters of a spreadsheet, and the names
-/// stand below them. Numbers or booleans below texts show that.
-fn header(sample: &Sample) -> (Vec<&[u8]>, usize) {
-    let cells = |row| sample.row(row).map(|cell| sample.cell(cell).unwrap_or_default()).collect::<Vec<_>>();
-    let (letters, names) = (cells(0), cells(1));
+/// The names of the columns below the letters of a spreadsheet. Numbers or booleans below texts show that they are names.
+fn below_letters(sample: &Sample) -> Option<Vec<&[u8]>> {
+    let (letters, names) = (sample.values(0), sample.values(1));
     // Numbers of rows stand below an empty corner.
     let corner = usize::from(letters.first().is_some_and(|corner| corner.trim_ascii().is_empty()));
-    let numbers: Vec<_> = letters.iter().skip(corner).map(|letters| column_number(letters)).collect();
+    let (numbers, named) = (letters.get(corner..)?, names.get(corner..)?);
+    let numbers: Vec<_> = numbers.iter().map(|letters| column_number(letters)).collect();
     let follows = |pair: &[Option<usize>]| pair[0].is_some_and(|number| Some(number + 1) == pair[1]);
     let is_name = |cell: &&[u8]| !is_null(cell) && Rule::of(std::iter::once(*cell)) == Rule::Text;
     let is_named = numbers.len() > 1
         && numbers.windows(2).all(follows)
         && names.len() == letters.len()
-        && names.iter().skip(corner).all(is_name)
+        && named.iter().all(is_name)
+        && named.iter().collect::<HashSet<_>>().len() == named.len()
         && (corner..letters.len()).any(|column| rule(sample, 2, column) != Rule::Text);
-    if is_named { ([&letters[..corner], &names[corner..]].concat(), 2) } else { (letters, 1) }
+    is_named.then(|| [&letters[..corner], named].concat())
 }
 
 /// The number of a column of a spreadsheet, from 1, by its letters: 28 for `AB`.

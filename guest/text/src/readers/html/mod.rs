@@ -231,7 +231,7 @@ impl Html {
                 if !is_header && row.headings > 0 {
                     return Err(Fault::Misaligned);
                 }
-                let table = self.table.insert(Table::new(is_header));
+                let table = self.table.insert(Table::of_document(is_header));
                 row.first.iter().try_for_each(|cell| table.cell(cell.as_bytes(), records))?;
                 table.end_row(records)
             }
