@@ -347,12 +347,19 @@ def shortens(sample, value):
 
 def gather(value, path, fields):
     """Adds the scalars of a record, except null, to those of their field; skips arrays."""
-    values = fields.setdefault(".".join(path) or ".", [])
+    values = fields.setdefault(spelled(path), [])
     if isinstance(value, Object):
         for key, member in value:
             gather(member, [*path, key], fields)
     elif not isinstance(value, list) and value is not None:
         values.append(value)
+
+
+def spelled(path):
+    """The path of a field as descriptors show it: a JSON Pointer if a key needs it."""
+    if all(key and not re.search(r"[./~]|\[\]", key) for key in path):
+        return ".".join(path) or "."
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
 
 
 def compare_summary(name, detail, values):
