@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::Question;
 use crate::schema::{Schema, Types};
 
-/// Stands for the elements of an array in the field of a test.
+/// Stands for the elements of an array in a field.
 const ELEMENTS: &str = "[]";
 
 /// Most notes of an answer.
