@@ -83,7 +83,8 @@ fn the_standard_descriptor() {
     assert_eq!(published.descriptor["guidance"], guidance);
 }
 
-// What is the same in every record is said once; what is in arrays is a field, and a key with brackets another; a sample is the first record, shortened.
+// What is the same in every record is said once; what is in arrays is a field, and a key with brackets another; a sample is the first
+// record, shortened.
 #[test]
 fn fields_constants_and_a_sample() {
     let step = |id: u64| format!(r#"{{"name":"s{id}","arguments":["{}"],"rank":{{"of":{id}}}}}"#, "long ".repeat(40));

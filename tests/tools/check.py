@@ -202,7 +202,7 @@ class Account:
             pass
         elif isinstance(value, Object) and (value or root):
             for key, member in value:
-                self.visit(f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", member)
+                self.visit(pointer + step(key), member)
         elif isinstance(value, list) and value:
             for index, element in enumerate(value):
                 self.visit(f"{pointer}/{index}", element)
@@ -238,7 +238,7 @@ class Account:
                 return
             if isinstance(value, Object):
                 for key, member in value:
-                    visit(f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", member)
+                    visit(pointer + step(key), member)
             if isinstance(value, str):
                 self.take_members(value)
 
@@ -359,7 +359,12 @@ def spelled(path):
     """The path of a field as descriptors show it: a JSON Pointer if a key needs it."""
     if all(key and not re.search(r"[./~]|\[\]", key) for key in path):
         return ".".join(path) or "."
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+    return "".join(map(step, path))
+
+
+def step(key):
+    """A key as a step of a JSON Pointer."""
+    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def compare_summary(name, detail, values):

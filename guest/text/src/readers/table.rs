@@ -187,7 +187,8 @@ impl Table {
         if sample.row(0).len() > COLUMNS_MAX {
             return Err(Fault::Columns);
         }
-        let (names, first) = match below_letters(&sample).filter(|_| self.may_be_lettered) {
+        let lettered = if self.may_be_lettered { below_letters(&sample) } else { None };
+        let (names, first) = match lettered {
             Some(names) => (names, 2),
             None if self.header => (sample.values(0), 1),
             None => (vec![[].as_slice(); sample.row(0).len()], 0),
