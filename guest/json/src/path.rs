@@ -41,12 +41,18 @@ pub fn keys(field: &str) -> Vec<String> {
 /// the elements of an array.
 #[must_use]
 pub fn spelled(keys: &[String]) -> String {
-    if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~']) && !key.contains("[]")) {
+    if keys.iter().all(|key| is_plain(key)) {
         return keys.join(".");
     }
     let mut pointer = String::new();
     keys.iter().for_each(|key| push_step(&mut pointer, key));
     pointer
+}
+
+/// Whether a key can stand in a path with dots.
+#[must_use]
+pub fn is_plain(key: &str) -> bool {
+    !key.is_empty() && !key.contains(['.', '/', '~']) && !key.contains("[]")
 }
 
 /// A path in its normal form: keys joined by dots where that is unambiguous.

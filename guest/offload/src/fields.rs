@@ -1,5 +1,6 @@
 //! The fields of records: their names, and those that recipes use.
 
+use lro_json::path;
 use lro_json::pointer::{key_of_step, push_json_step, push_step};
 use lro_jsonl::{Field, Key};
 
@@ -71,7 +72,7 @@ pub(crate) fn display_path(field: &Field<'_>) -> String {
     if field.path.is_empty() {
         return ".".to_owned();
     }
-    let is_pointer = !field.path.iter().all(is_plain);
+    let is_pointer = !field.path.iter().all(|key| path::is_plain(key.raw));
     let steps = field.path.iter().map(|key| {
         let mut step = String::new();
         push_json_step(&mut step, key.raw);
@@ -79,11 +80,6 @@ pub(crate) fn display_path(field: &Field<'_>) -> String {
         key_text + &"[]".repeat(key.arrays)
     });
     steps.collect::<Vec<_>>().join(if is_pointer { "" } else { "." })
-}
-
-/// Whether a key can stand in a path with dots.
-fn is_plain(key: &Key<'_>) -> bool {
-    !key.raw.is_empty() && !key.raw.contains(['.', '/', '~']) && !key.raw.contains("[]")
 }
 
 /// The path of a field as a JSON Pointer.
@@ -98,7 +94,7 @@ pub(crate) fn name(field: &Field<'_>) -> Option<String> {
     if field.path.iter().any(|key| key.escaped) {
         return None;
     }
-    Some(if field.path.iter().all(is_plain) { display_path(field) } else { pointer(field) })
+    Some(if field.path.iter().all(|key| path::is_plain(key.raw)) { display_path(field) } else { pointer(field) })
 }
 
 /// The name of a field that can stand in an expression and in a list as it is.
