@@ -143,9 +143,14 @@ impl Fields {
         self.unseen.retain(|id| others.contains(id));
     }
 
+    /// A field as the query writes it.
+    pub(crate) fn spelled(&self, id: FieldId) -> &str {
+        self.fields.get(id).map_or("", |field| field.spelled.as_str())
+    }
+
     /// A field as notes name it.
     pub(crate) fn shown(&self, id: FieldId) -> String {
-        match self.fields.get(id).map_or("", |field| field.spelled.as_str()) {
+        match self.spelled(id) {
             "" => ".".to_owned(),
             spelled => shown(spelled),
         }

@@ -119,7 +119,7 @@ impl Groups {
             if group.aggregates.is_empty() { std::slice::from_ref(&count) } else { group.aggregates.as_slice() };
         let aggregates: Vec<_> = asked.iter().map(|asked| computed(asked, fields)).collect::<Result<_, _>>()?;
         let groups = Self {
-            array: array(group, &by, &aggregates)?.map(Rc::new),
+            array: array(fields, &by, &aggregates)?.map(Rc::new),
             by,
             aggregates,
             keys: Keys::new("groups-bytes", GROUPS_BYTES_MAX),
@@ -343,14 +343,12 @@ fn computed(asked: &Aggregate, fields: &mut Fields) -> Result<Computed, ExtractE
 }
 
 /// The one array whose elements have the fields with `[]` in the group.
-fn array(group: &Group, by: &[Output], aggregates: &[Computed]) -> Result<Option<Array>, ExtractError> {
-    let written = group.by.iter().map(|selection| &selection.field);
-    let written = written.chain(group.aggregates.iter().filter_map(|aggregate| aggregate.field.as_ref()));
-    let fields = by.iter().map(|output| (output.field, &output.elements));
-    let fields = fields.chain(aggregates.iter().filter_map(|one| Some((one.field?, &one.elements))));
-    let mut arrays = written.zip(fields).filter_map(|(written, (field, elements))| {
+fn array(fields: &Fields, by: &[Output], aggregates: &[Computed]) -> Result<Option<Array>, ExtractError> {
+    let of_group = by.iter().map(|output| (output.field, &output.elements));
+    let of_aggregates = aggregates.iter().filter_map(|aggregate| Some((aggregate.field?, &aggregate.elements)));
+    let mut arrays = of_group.chain(of_aggregates).filter_map(|(field, elements)| {
         let (_, between) = elements.split_last()?;
-        let name = written.rsplit_once("[]")?.0.to_owned();
+        let name = fields.spelled(field).rsplit_once("[]")?.0.to_owned();
         Some(Array { name, field, elements: [between, &[Vec::new()]].concat() })
     });
     let Some(array) = arrays.next() else { return Ok(None) };

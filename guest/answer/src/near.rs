@@ -25,9 +25,9 @@ const NEAR_MAX: usize = 10;
 
 /// The error for a field that no record has.
 pub(crate) fn unknown_field(source: &Source, read: &mut Read<'_>, field: &str) -> ExtractError {
-    let mut names = Vec::new();
+    let (mut names, with_elements) = (Vec::new(), field.contains("[]"));
     beginning(source, read, |line, at| {
-        let _ = collect(&mut names, &mut Vec::new(), line, at);
+        let _ = collect(line, at, &mut Vec::new(), &mut |steps| add(&mut names, spelled(steps, with_elements)));
     });
     ranked(field, names)
 }
@@ -37,7 +37,7 @@ pub(crate) fn unknown_column(source: &Source, read: &mut Read<'_>, column: &str)
     let mut names = Vec::new();
     beginning(source, read, |line, at| {
         if line.get(at) == Some(&b'{') {
-            let _ = collect(&mut names, &mut Vec::new(), line, at);
+            let _ = collect(line, at, &mut Vec::new(), &mut |steps| add(&mut names, spelled(steps, false)));
         } else {
             add(&mut names, SCALAR_KEY.to_owned());
         }
@@ -85,36 +85,49 @@ pub(crate) fn ranked(field: &str, mut names: Vec<String>) -> ExtractError {
     ExtractError::UnknownField(UnknownField { field: field.to_owned(), near: names })
 }
 
-/// Adds the fields of the value at `at`. The first element of an array stands for all.
-fn collect(names: &mut Vec<String>, keys: &mut Vec<String>, text: &[u8], at: usize) -> Result<(), Damaged> {
-    if keys.len() == STEPS_MAX {
+/// Calls `each` with the steps to the fields of the value at `at`: a key, or `None` for the first element of an array.
+fn collect(
+    text: &[u8],
+    at: usize,
+    steps: &mut Vec<Option<String>>,
+    each: &mut dyn FnMut(&[Option<String>]),
+) -> Result<(), Damaged> {
+    if steps.len() == STEPS_MAX {
         return Ok(());
     }
+    let mut below = |step, value| {
+        steps.push(step);
+        each(steps);
+        collect(text, value, steps, each)?;
+        steps.pop();
+        Ok(())
+    };
     match text.get(at) {
-        Some(b'{') => {
-            walk::members(text, at, |key, value| {
-                keys.push(String::from_utf8_lossy(&key.unescaped()).into_owned());
-                add(names, path::spelled(keys));
-                collect(names, keys, text, value)?;
-                keys.pop();
-                Ok(())
-            })?;
-        }
+        Some(b'{') => walk::members(text, at, |key, value| {
+            below(Some(String::from_utf8_lossy(&key.unescaped()).into_owned()), value)
+        })
+        .map(drop),
         Some(b'[') => {
             let mut is_first = true;
-            walk::elements(text, at, |value| {
-                if std::mem::take(&mut is_first) {
-                    keys.push("0".to_owned());
-                    add(names, path::spelled(keys));
-                    collect(names, keys, text, value)?;
-                    keys.pop();
-                }
-                Ok(())
-            })?;
+            walk::elements(text, at, |value| if std::mem::take(&mut is_first) { below(None, value) } else { Ok(()) })
+                .map(drop)
         }
-        _ => {}
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// The name of a field. The first element of an array is its index or, for a field with `[]`, stands for all.
+fn spelled(steps: &[Option<String>], with_elements: bool) -> String {
+    if !with_elements || !steps.iter().flatten().all(|key| path::is_plain(key)) {
+        let keys: Vec<String> = steps.iter().map(|key| key.clone().unwrap_or_else(|| "0".to_owned())).collect();
+        return path::spelled(&keys);
+    }
+    let step = |(index, key): (usize, &Option<String>)| match key {
+        None => "[]".to_owned(),
+        Some(key) if index == 0 => key.clone(),
+        Some(key) => format!(".{key}"),
+    };
+    steps.iter().enumerate().map(step).collect()
 }
 
 fn add(names: &mut Vec<String>, name: String) {

@@ -475,6 +475,9 @@ fn an_unknown_field_is_told_with_those_there_are() {
     assert_eq!(near(PEOPLE, "meta.owners").len(), 7);
     assert_eq!(near("{\"a.b\":{\"c/d\":1}}\n", "c"), ["/a.b/c~1d", "/a.b"]);
     assert_eq!(near("[{\"id\":1}]\n", "id"), ["0.id", "0"]);
+    assert_eq!(near("{\"a\":[{\"id\":1}]}\n", "a[].i"), ["a[].id", "a[]", "a"]);
+    assert_eq!(near("[{\"id\":1}]\n", "[].i"), ["[].id", "[]"]);
+    assert_eq!(near("{\"a\":{\"0\":{\"id\":1}}}\n", "a[].id")[0], "a.0.id");
     let many: String = (0..50).map(|id| format!("{{\"field{id}\":{id}}}\n")).collect();
     assert_eq!(near(&many, "field7x").len(), 10);
     assert_eq!(near(&many, "field7x")[0], "field7");

@@ -92,33 +92,17 @@ pub enum QuestionError {
     Answer(&'static str),
 }
 
-/// Names what there is in place of a field. One with `[]` that the records have is one to sort by.
+/// Names what there is in place of a field. One that is there has `[]`, and is one to sort by.
 fn unknown(field: &str, near: &[String]) -> String {
-    let Some((array, rest)) = field.split_once("[]") else {
+    if !near.iter().any(|name| name == field) {
         return format!("no record has the field `{field}`; {}", existing(near));
-    };
-    let of_elements: Vec<String> = near.iter().map(|name| with_elements(name)).collect();
-    if !of_elements.iter().any(|name| name == field) {
-        return format!("no record has the field `{field}`; {}", existing(&of_elements));
     }
-    let first = format!("{array}.0{}", rest.replace("[]", ".0"));
+    let array = field.split_once("[]").map_or(field, |(array, _)| array);
     format!(
-        "`{field}` is of each element of `{array}`, and `sort` takes one value: use `{first}` for that of the first element, or a jq \
-         program such as `.{array}[]{rest}`"
+        "`{field}` is of each element of `{array}`, and `sort` takes one value: use `{}` for that of the first element, or a jq program \
+         such as `.{field}`",
+        field.replace("[]", ".0")
     )
-}
-
-/// The name of a field with `[]` for the first element of each array.
-fn with_elements(name: &str) -> String {
-    let mut spelled = String::new();
-    for step in name.split('.') {
-        match step {
-            "0" if !spelled.is_empty() => spelled.push_str("[]"),
-            step if spelled.is_empty() => spelled.push_str(step),
-            step => spelled.extend([".", step]),
-        }
-    }
-    spelled
 }
 
 /// Says how a program gets all records at once. One that does has a single run that can fail.
@@ -154,11 +138,11 @@ mod tests {
             let near = near.iter().map(|name| (*name).to_owned()).collect();
             QuestionError::UnknownField { field: field.to_owned(), near }.to_string()
         };
-        let tags = message("tags[]", &["tags", "tags.0"]);
+        let tags = message("tags[]", &["tags", "tags[]"]);
         assert!(tags.contains("`tags.0`") && tags.contains("`.tags[]`"), "{tags}");
-        let nested = message("nested.list[].k", &["nested.list.0.k"]);
+        let nested = message("nested.list[].k", &["nested.list[].k"]);
         assert!(nested.contains("`nested.list.0.k`") && nested.contains("`.nested.list[].k`"), "{nested}");
-        let wrong = message("list[].l", &["list.0.k", "list", "0.k"]);
+        let wrong = message("list[].l", &["list[].k", "list", "0.k"]);
         assert_eq!(wrong, "no record has the field `list[].l`; there are `list[].k`, `list`, `0.k`");
         assert!(message("tags", &[]).ends_with("`tags`; the records have no fields, and `.` is a whole one"));
     }
